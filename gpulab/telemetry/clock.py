@@ -1,0 +1,22 @@
+"""Time that only moves forward, in whole nanoseconds."""
+
+from gpulab.errors import BrokenLaw
+
+
+class Clock:
+    """A time that its owner moves. Simulated runs jump; nothing here reads the machine's clock."""
+
+    def __init__(self, now_ns: int = 0) -> None:
+        self.now_ns = now_ns
+
+    def advance_to(self, time_ns: int) -> None:
+        """Move to ``time_ns``; staying is allowed, going back is ``BrokenLaw``."""
+        if time_ns < self.now_ns:
+            raise BrokenLaw(
+                f"The clock was asked to go back from {self.now_ns:,} ns to {time_ns:,} ns. "
+                f"Time only moves forward; give events in order of time.",
+                law="time",
+                now_ns=self.now_ns,
+                time_ns=time_ns,
+            )
+        self.now_ns = time_ns

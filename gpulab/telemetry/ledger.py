@@ -1,0 +1,179 @@
+"""The ledger: facts in the order in which they became true. Writers append, readers only read.
+
+A fact's serial is its position, written ``#17``. Equal runs give byte-equal files: integers only, fields
+in a fixed order, nothing taken from the machine.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
+
+from gpulab.errors import BrokenLaw, TraceFault
+from gpulab.telemetry.events import KINDS, Claimed, Fact
+from gpulab.telemetry.shape import shape_from_json, shape_to_json
+
+_HEADER = {"gpulab": "ledger", "version": 1}
+_FIELDS = {name: tuple(field.name for field in fields(kind)) for name, kind in KINDS.items()}
+_GETTERS = {name: attrgetter(*names) if len(names) > 1 else None for name, names in _FIELDS.items()}
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+class Ledger:
+    """An append-only list of facts, ordered by time.
+
+    ``ledger[17]`` is fact #17; ``len``, iteration and slices work as for a list.
+    """
+
+    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+        self._facts: list[Fact] = []
+        self._last_ns = 0
+        for fact in facts:
+            self.append(fact)
+
+    def append(self, fact: Fact) -> int:
+        """Write ``fact`` and return its serial. Time may stand still, never run back (``BrokenLaw``)."""
+        if self._facts and fact.time_ns < self._last_ns:
+            raise BrokenLaw(
+                f"{type(fact).__name__} at {fact.time_ns:,} ns was written after #{len(self._facts) - 1} "
+                f"at {self._last_ns:,} ns. Facts are written in the order of their time.",
+                law="time",
+                event=len(self._facts),
+            )
+        self._last_ns = fact.time_ns
+        self._facts.append(fact)
+        return len(self._facts) - 1
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __iter__(self) -> Iterator[Fact]:
+        return iter(self._facts)
+
+    def __getitem__(self, index):
+        return self._facts[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ledger) and self._facts == other._facts
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"<Ledger: {len(self):,} facts, {self.start_ns:,} to {self.end_ns:,} ns>"
+
+    @property
+    def start_ns(self) -> int:
+        """Time of the first fact, 0 when empty."""
+        return self._facts[0].time_ns if self._facts else 0
+
+    @property
+    def end_ns(self) -> int:
+        """Time of the last fact, 0 when empty."""
+        return self._last_ns
+
+    def of(self, *kinds: type) -> list[Fact]:
+        """The facts of these kinds, in order."""
+        return [fact for fact in self._facts if isinstance(fact, kinds)]
+
+    def serials(self, *kinds: type) -> list[int]:
+        """The serials of the facts of these kinds, in order."""
+        return [serial for serial, fact in enumerate(self._facts) if isinstance(fact, kinds)]
+
+    def owned_by(self, owner: str) -> list[Fact]:
+        """The facts about claims that ``owner`` made, in order."""
+        mine = {fact.claim for fact in self._facts if isinstance(fact, Claimed) and fact.owner == owner}
+        return [fact for fact in self._facts if getattr(fact, "claim", None) in mine]
+
+    def story(self, claim: int, last: int = 6) -> list[tuple[int, Fact]]:
+        """The ``last`` facts about ``claim`` as ``(serial, fact)``. Cost: one pass over the ledger."""
+        told = [
+            (serial, fact) for serial, fact in enumerate(self._facts) if getattr(fact, "claim", None) == claim
+        ]
+        return told[-last:]
+
+    def columns(self, kind: type) -> dict:
+        """One array a field for the facts of ``kind``, plus ``serial``; feeds pandas, polars or Altair.
+
+        Integers come as ``int64`` (NumPy), text and shapes as lists.
+        """
+        import numpy as np
+
+        rows = [(serial, fact) for serial, fact in enumerate(self._facts) if type(fact) is kind]
+        table: dict = {"serial": np.array([serial for serial, _ in rows], dtype=np.int64)}
+        for field in fields(kind):
+            values = [getattr(fact, field.name) for _, fact in rows]
+            table[field.name] = np.array(values, dtype=np.int64) if field.type is int else values
+        return table
+
+    def lines(self) -> Iterator[str]:
+        """The JSON lines of this ledger: a header, then one fact a line as ``["Kind", field, ...]``."""
+        yield _ENCODE(_HEADER)
+        for fact in self._facts:
+            name = type(fact).__name__
+            values = _GETTERS[name](fact) if _GETTERS[name] else (fact.time_ns,)
+            if name == "Claimed":
+                values = (*values[:4], shape_to_json(values[4]), *values[5:])
+            yield _ENCODE([name, *values])
+
+    def to_jsonl(self, path: str | Path) -> None:
+        """Write the ledger to ``path``, LF line ends, UTF-8."""
+        with open(path, "w", encoding="utf-8", newline="\n") as out:
+            out.writelines(line + "\n" for line in self.lines())
+
+    @classmethod
+    def from_jsonl(cls, path: str | Path) -> "Ledger":
+        """The ledger in ``path``.
+
+        Raises:
+            TraceFault: a line is no fact; says file, line, column and value, and ``good`` holds the
+                facts before it, so a file cut off in the middle is not lost.
+        """
+        ledger = cls()
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    row = json.loads(line, parse_constant=_no_constants)
+                    if number == 1:
+                        _check_header(row)
+                    else:
+                        ledger.append(_fact(row))
+                except (ValueError, KeyError, TypeError, BrokenLaw) as wrong:
+                    column = getattr(wrong, "colno", 1)
+                    raise TraceFault(
+                        f"{path}, line {number}, column {column}: {line.strip()[:80]!r} is no fact of a ledger "
+                        f"({wrong}). The {len(ledger)} facts before it were read and are in `good`.",
+                        rows=[(number, column, line.strip())],
+                        good=list(ledger),
+                    ) from None
+        return ledger
+
+    def digest(self) -> str:
+        """SHA-256 of the JSON lines: equal runs, equal digest, on every machine and Python."""
+        sha = hashlib.sha256()
+        for line in self.lines():
+            sha.update(line.encode() + b"\n")
+        return sha.hexdigest()
+
+
+def _fact(row: list) -> Fact:
+    name, *values = row
+    names = _FIELDS[name]
+    if len(values) != len(names):
+        raise ValueError(f"{name} has {len(names)} fields, not {len(values)}")
+    if name == "Claimed":
+        values[4] = shape_from_json(values[4])
+    for field, value in zip(fields(KINDS[name]), values, strict=True):
+        if field.type in (int, str) and type(value) is not field.type:
+            raise ValueError(f"{name}.{field.name} is {value!r}, not {field.type.__name__}")
+    return KINDS[name](*values)
+
+
+def _check_header(row: object) -> None:
+    if row != _HEADER:
+        raise ValueError(f"the first line must be {_ENCODE(_HEADER)}")
+
+
+def _no_constants(text: str) -> None:
+    raise ValueError(f"{text} is no number of a ledger; facts hold whole numbers")

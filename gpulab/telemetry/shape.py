@@ -1,0 +1,145 @@
+"""What a claim needs of free units: how many, and in which places.
+
+A shape answers one question, ``take(free)``: which units would the claim get by first fit, and what is
+free afterwards? So a reader of the ledger can judge whether a claim had a legal place without knowing
+the allocator that wrote it. Free units are a tuple of half-open extents ``((start, size), ...)`` in
+order of ``start``; extents that touch are one.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+Free = tuple[tuple[int, int], ...]
+
+
+class Shape(Protocol):
+    """Any shape. ``size`` counts the units it takes; ``divisible`` claims take the part that fits."""
+
+    size: int
+    divisible: bool
+
+    def take(self, free: Free) -> tuple[Free, Free] | None:
+        """``(what it takes, free after)`` by first fit, or None when there is no legal place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contiguous:
+    """``size`` units in one stretch that starts on a multiple of ``align``."""
+
+    size: int
+    align: int = 1
+    divisible: bool = False
+
+    def take(self, free: Free) -> tuple[Free, Free] | None:
+        for index, (start, length) in enumerate(free):
+            at = -(-start // self.align) * self.align
+            if at + self.size <= start + length:
+                return ((at, self.size),), _cut(free, index, at, self.size)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """``size`` units, any of them: KV blocks, bytes behind a page table, SM time."""
+
+    size: int
+    divisible: bool = False
+
+    def take(self, free: Free) -> tuple[Free, Free] | None:
+        if not self.divisible and sum(length for _, length in free) < self.size:
+            return None
+        taken, left, after = [], self.size, []
+        for start, length in free:
+            part = min(length, left)
+            if part:
+                taken.append((start, part))
+                left -= part
+            if part < length:
+                after.append((start + part, length - part))
+        return (tuple(taken), tuple(after)) if taken else None
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """``size`` units in one stretch that starts at one of ``starts`` (MIG instances)."""
+
+    size: int
+    starts: tuple[int, ...]
+    divisible: bool = False
+
+    def take(self, free: Free) -> tuple[Free, Free] | None:
+        for at in self.starts:
+            for index, (start, length) in enumerate(free):
+                if start <= at and at + self.size <= start + length:
+                    return ((at, self.size),), _cut(free, index, at, self.size)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Several members that start together or not at all.
+
+    Each of ``parts`` is placed in turn. With ``together`` all of them must come out of one free extent
+    (one node); otherwise each finds its own place.
+    """
+
+    parts: tuple[Shape, ...]
+    together: bool = False
+    divisible: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def take(self, free: Free) -> tuple[Free, Free] | None:
+        if not self.together:
+            return self._take_from(free)
+        for index, extent in enumerate(free):
+            got = self._take_from((extent,))
+            if got is not None:
+                return got[0], free[:index] + got[1] + free[index + 1 :]
+        return None
+
+    def _take_from(self, free: Free) -> tuple[Free, Free] | None:
+        taken: Free = ()
+        for part in self.parts:
+            got = part.take(free)
+            if got is None:
+                return None
+            taken, free = taken + got[0], got[1]
+        return taken, free
+
+
+_KINDS = {"contiguous": Contiguous, "units": Units, "slots": Slots, "gang": Gang}
+
+
+def shape_to_json(shape: Shape) -> list:
+    """``shape`` as a JSON list: its kind, then its fields in order."""
+    match shape:
+        case Contiguous(size, align, divisible):
+            return ["contiguous", size, align, divisible]
+        case Units(size, divisible):
+            return ["units", size, divisible]
+        case Slots(size, starts, divisible):
+            return ["slots", size, list(starts), divisible]
+        case Gang(parts, together, divisible):
+            return ["gang", [shape_to_json(part) for part in parts], together, divisible]
+    raise TypeError(f"{shape!r} is not a shape; use Contiguous, Units, Slots or Gang")
+
+
+def shape_from_json(data: list) -> Shape:
+    """The shape that ``shape_to_json`` wrote. Raises ``KeyError`` or ``TypeError`` on anything else."""
+    kind, first, *rest = data
+    if kind == "gang":
+        return Gang(tuple(shape_from_json(part) for part in first), *rest)
+    if kind == "slots":
+        return Slots(first, tuple(rest[0]), *rest[1:])
+    return _KINDS[kind](first, *rest)
+
+
+def _cut(free: Free, index: int, at: int, size: int) -> Free:
+    """``free`` without ``[at, at + size)``, which lies inside extent ``index``."""
+    start, length = free[index]
+    before = ((start, at - start),) if at > start else ()
+    after = ((at + size, start + length - at - size),) if at + size < start + length else ()
+    return free[:index] + before + after + free[index + 1 :]

@@ -1,0 +1,53 @@
+"""Quantities as people write them: bytes and nanoseconds to text and back.
+
+Integers everywhere: bytes and nanoseconds are ``int``; only text for a person is rounded.
+"""
+
+import re
+
+KiB = 1024
+MiB = 1024 * KiB
+GiB = 1024 * MiB
+
+US = 1_000
+MS = 1_000 * US
+SECOND = 1_000 * MS
+
+_BYTES = {"B": 1, "KIB": KiB, "MIB": MiB, "GIB": GiB, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
+
+
+def format_bytes(size: int) -> str:
+    """``size`` bytes with the largest binary unit that leaves at least 1, e.g. ``'1.50 GiB'``.
+
+    Whole multiples lose the fraction (``'512 MiB'``); below 1 KiB the bytes are exact.
+    """
+    for name, unit in (("GiB", GiB), ("MiB", MiB), ("KiB", KiB)):
+        if abs(size) >= unit:
+            return f"{size // unit:,} {name}" if size % unit == 0 else f"{size / unit:,.2f} {name}"
+    return f"{size:,} B"
+
+
+def format_ns(time_ns: int) -> str:
+    """``time_ns`` nanoseconds with the largest unit that leaves at least 1, e.g. ``'12.500 ms'``."""
+    for name, unit in (("s", SECOND), ("ms", MS), ("µs", US)):
+        if abs(time_ns) >= unit:
+            return f"{time_ns / unit:,.3f} {name}"
+    return f"{time_ns:,} ns"
+
+
+def parse_bytes(text: str) -> int:
+    """The number of bytes in ``'12 GiB'``, ``'512MiB'`` or ``'4096'``.
+
+    Raises:
+        ValueError: not a whole number of bytes; the message gives the accepted units.
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _BYTES.get((found[2] or "B").upper()) if found else None
+    if unit is None:
+        raise ValueError(
+            f"{text!r} is not a size in bytes; write a number and one of B, KiB, MiB, GiB, kB, MB, GB"
+        )
+    size = float(found[1]) * unit if "." in found[1] else int(found[1]) * unit
+    if size != int(size):
+        raise ValueError(f"{text!r} is {size} bytes; a size is a whole number of bytes")
+    return int(size)
