@@ -1,0 +1,193 @@
+"""Public traces, by name. Each has a card: origin, licence, attribution, units, sha256.
+
+A file is looked for in the folder named by ``GPULAB_DATA``, then in ``datasets/`` of the repository, then
+it is fetched from its origin by pooch and checked against the sha256 on its card.
+"""
+
+import csv
+import gzip
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from gpulab.errors import DatasetError, TraceFault
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it reached a service: when, and how many tokens went in and came out."""
+
+    arrival_ns: int
+    prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is known about a data file. ``sha256`` is that of the content before gzip."""
+
+    name: str
+    file: str
+    origin: str
+    licence: str
+    attribution: str
+    sha256: str
+
+
+CARDS = (
+    Card(
+        name="azure-conv-2023",
+        file="AzureLLMInferenceTrace_conv.csv.gz",
+        origin="https://raw.githubusercontent.com/Azure/AzurePublicDataset/master/data/"
+        "AzureLLMInferenceTrace_conv.csv",
+        licence="CC BY 4.0",
+        attribution="Patel et al., Splitwise: Efficient generative LLM inference using phase splitting, "
+        "ISCA 2024; Azure Public Dataset",
+        sha256="2f1e5b666d4e3055fdbba98598ce2ec307767b9064e03e2fa46676dbcc7d0bf8",
+    ),
+)
+
+_AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?")
+
+
+def card(name: str) -> Card:
+    """The card of data set ``name``; ``DatasetError`` lists the names there are."""
+    for known in CARDS:
+        if known.name == name:
+            return known
+    raise DatasetError(f"There is no data set {name!r}; there are: {', '.join(c.name for c in CARDS)}.")
+
+
+def path_of(name: str) -> Path:
+    """The local file of data set ``name``, fetched from its origin if it is nowhere on this machine.
+
+    Raises:
+        DatasetError: unknown name, content that is not what the card says, or no network to fetch it.
+    """
+    known = card(name)
+    folders = [os.environ.get("GPULAB_DATA"), Path(__file__).parents[1] / "datasets"]
+    for folder in filter(None, folders):
+        path = Path(folder) / known.file
+        if path.is_file():
+            _verify(path, known)
+            return path
+    return _fetched(known)
+
+
+def load(name: str) -> list[Request]:
+    """All requests of data set ``name`` in order of arrival; the first arrives at 0 ns."""
+    return read_azure(path_of(name))
+
+
+def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
+    """The requests of a CSV file with the columns of the Azure LLM inference traces (gzip or plain).
+
+    TIMESTAMP is a date and a time with up to nine decimals, ContextTokens and GeneratedTokens are whole
+    numbers of 1 or more (0 generated tokens are allowed). Arrivals are counted from the first row.
+
+    Raises:
+        TraceFault: broken rows; names file, line, column and value of the first and how many there are.
+            ``good`` holds all other rows as requests. With ``skip_broken`` these are returned instead.
+    """
+    opener = gzip.open if str(path).endswith(".gz") else open
+    requests, broken, first_ns = [], [], None
+    with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        for line, row in enumerate(csv.reader(lines), 1):
+            if line == 1:
+                _check_columns(path, row)
+                continue
+            if not row:
+                continue
+            values, wrong = _azure_row(row)
+            if not wrong and requests and values[0] - first_ns < requests[-1].arrival_ns:
+                wrong = ("TIMESTAMP", row[0] + " (earlier than the row before)")
+            if wrong:
+                broken.append((line, *wrong))
+                continue
+            first_ns = values[0] if first_ns is None else first_ns
+            requests.append(Request(values[0] - first_ns, values[1], values[2]))
+    if broken and not skip_broken:
+        line, column, value = broken[0]
+        raise TraceFault(
+            f"{path}, line {line}, column {column}: {value!r} cannot be read. {len(broken)} row(s) of "
+            f"{len(broken) + len(requests)} are broken; the other {len(requests)} are in `good`. "
+            f"Mend the file, or read it with skip_broken=True.",
+            rows=broken,
+            good=requests,
+        )
+    return requests
+
+
+def _check_columns(path: str | Path, row: list[str]) -> None:
+    if tuple(name.strip() for name in row) != _AZURE_COLUMNS:
+        raise TraceFault(
+            f"{path}, line 1: the columns are {', '.join(row)!r}; expected {', '.join(_AZURE_COLUMNS)!r}.",
+            rows=[(1, "header", ",".join(row))],
+            good=[],
+        )
+
+
+def _azure_row(row: list[str]) -> tuple[tuple[int, int, int] | None, tuple[str, str] | None]:
+    """``(values, None)``, or ``(None, (column, value))`` for the first column that cannot be read."""
+    if len(row) != len(_AZURE_COLUMNS):
+        return None, ("row", ",".join(row))
+    time_ns = _stamp_ns(row[0].strip())
+    if time_ns is None:
+        return None, ("TIMESTAMP", row[0])
+    tokens = []
+    for column, text, least in zip(_AZURE_COLUMNS[1:], row[1:], (1, 0), strict=True):
+        if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < least:
+            return None, (column, text)
+        tokens.append(int(text))
+    return (time_ns, *tokens), None
+
+
+def _stamp_ns(text: str) -> int | None:
+    """A date and time as nanoseconds, by integers: floats would lose the last digits."""
+    found = _STAMP.fullmatch(text)
+    if not found:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    try:
+        days = date(year, month, day).toordinal()
+    except ValueError:
+        return None
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    return seconds * 1_000_000_000 + int((found[7] or "0").ljust(9, "0"))
+
+
+def _verify(path: Path, known: Card) -> None:
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError) as wrong:
+            raise DatasetError(f"{path} is not a whole gzip file ({wrong}); fetch it again.") from None
+    got = hashlib.sha256(content).hexdigest()
+    if got != known.sha256:
+        raise DatasetError(
+            f"{path} is not the file that its card describes: sha256 {got[:12]}…, expected {known.sha256[:12]}…. "
+            f"Fetch it again from {known.origin}"
+        )
+
+
+def _fetched(known: Card) -> Path:
+    import pooch
+
+    try:
+        return Path(pooch.retrieve(known.origin, known_hash=f"sha256:{known.sha256}", progressbar=False))
+    except Exception as wrong:  # pooch raises whatever its downloader does
+        raise DatasetError(
+            f"{known.name} is not on this machine and could not be fetched from {known.origin}: "
+            f"{type(wrong).__name__}. Put {known.file} into a folder and name it in GPULAB_DATA."
+        ) from wrong
+
+
+def names() -> Iterable[str]:
+    """The names of all data sets, in the order of their cards."""
+    return tuple(known.name for known in CARDS)

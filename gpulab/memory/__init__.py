@@ -1,0 +1,1 @@
+"""Who holds which bytes: allocators, pools, and the replay of a trace against them."""
