@@ -1,0 +1,20 @@
+"""The commands of ``gpulab``. One file per command; this page only lists them.
+
+A new command: write ``gpulab/cli/NAME.py`` with a function ``NAME`` and add one line below. Heavy
+imports go inside the function, so that ``gpulab --help`` stays quick.
+"""
+
+import typer
+
+from gpulab.cli.doctor import doctor
+from gpulab.cli.lab import lab
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="GPU allocation and scheduling for AI serving: labs, replays and a look at this machine.",
+)
+app.command()(doctor)
+# What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab)

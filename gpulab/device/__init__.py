@@ -1,0 +1,1 @@
+"""What takes time: kernels, streams and the two devices, simulated and real."""
