@@ -1,0 +1,190 @@
+"""Make ``.venv`` ready for this repository: the environment, the locked packages, gpulab itself.
+
+Run as ``python3 .ci/prepare.py`` (make does). Does nothing when nothing has changed, says something at
+least every two seconds while it works, and needs only a Python: uv is used where it is installed.
+``--lock`` instead writes ``.ci/lock.txt`` anew from ``pyproject.toml`` (needs uv).
+
+This file also runs on Pythons that are too old for gpulab, in order to say so.
+"""
+
+import collections
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+NEEDED = (3, 11)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LOCK = os.path.join(ROOT, ".ci", "lock.txt")
+PROJECT = os.path.join(ROOT, "pyproject.toml")
+VENV = os.path.join(ROOT, ".venv")
+READY = os.path.join(VENV, ".ready")
+PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
+EXTRAS = ("lab", "grade", "test")
+
+
+def main():
+    """0 when ``.venv`` is ready; else a status, after one sentence that says what to do."""
+    if sys.argv[1:] == ["--lock"]:
+        return write_lock()
+    wanted = state()
+    if read(READY) == wanted and os.path.exists(PYTHON):
+        return 0
+    uv = find_uv()
+    for words, command in steps(uv):
+        if command is None:
+            say(words)
+            return 1
+        say(words + " ...")
+        status, lines = run(command)
+        if status:
+            say("\n".join(list(lines) + ["{0} failed with status {1}; the reason is above.".format(words, status)]))
+            if "venv" in command or "ensurepip" in command:
+                say("This Python cannot make environments. On Debian and Ubuntu: apt-get install python3-venv")
+            return status
+    with open(READY, "w") as file:
+        file.write(wanted)
+    say("Ready.")
+    return 0
+
+
+def state():
+    """A digest of everything the environment is made from; where it lies is part of it."""
+    parts = [ROOT.encode()]
+    for path in (LOCK, PROJECT):
+        with open(path, "rb") as file:
+            parts.append(file.read())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def steps(uv):
+    """The commands that are needed, one at a time: ``(words, command)``; no command: stop with the words."""
+    if not usable(PYTHON):
+        base = find_python()
+        if base is None and not uv:
+            yield too_old(), None
+            return
+        # Only a folder that is an environment is ever replaced.
+        if os.path.exists(os.path.join(VENV, "pyvenv.cfg")):
+            shutil.rmtree(VENV)
+        if uv:
+            yield "Making .venv with uv", [uv, "venv", "--quiet", "--python", base or ">=3.11", VENV]
+        else:
+            yield "Making .venv", [base, "-m", "venv", VENV]
+    if uv:
+        pip = [uv, "pip", "install", "--python", PYTHON]
+    else:
+        pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+        if subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
+            yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
+    count = sum(line[:1].isalnum() for line in (read(LOCK) or "").splitlines())
+    yield "Installing {0} locked packages".format(count), pip + ["--require-hashes", "-r", LOCK]
+    # setuptools is one of the locked packages, so building gpulab downloads nothing more.
+    yield "Installing gpulab", pip + ["--no-deps", "--no-build-isolation", "-e", ROOT]
+
+
+def run(command):
+    """``(exit status, last lines)`` of ``command``; every two seconds a line says that it is alive."""
+    environment = dict(os.environ, PYTHONUNBUFFERED="1")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    lines = collections.deque(maxlen=20)
+    done = threading.Event()
+    threads = [
+        threading.Thread(target=follow, args=(process.stdout, lines), daemon=True),
+        threading.Thread(target=heartbeat, args=(done, lines), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        return process.wait(), lines
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        return 130, ["Stopped; the next call goes on from here."]
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(5)
+
+
+def follow(output, lines):
+    """Keep the last lines of ``output`` as they come."""
+    for line in output:
+        if line.strip():
+            lines.append(line.decode("utf-8", "replace").rstrip())
+
+
+def heartbeat(done, lines):
+    """A line every two seconds: how long it took so far, and the last thing the installer said."""
+    start = time.time()
+    while not done.wait(1.9):
+        say("  {0:3.0f} s  {1}".format(time.time() - start, list(lines)[-1][:90] if lines else ""))
+
+
+def find_uv():
+    """A uv that runs, or None. ``UV=`` in the environment (or ``make UV=``) says: not uv."""
+    name = os.environ.get("UV", "uv")
+    path = shutil.which(name) if name else None
+    works = path and not subprocess.call([path, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return path if works else None
+
+
+def find_python():
+    """This interpreter if it is new enough, else the first on PATH that is, else None."""
+    names = ["python3." + str(minor) for minor in range(14, NEEDED[1] - 1, -1)]
+    return next((path for path in [sys.executable] + [shutil.which(name) for name in names] if usable(path)), None)
+
+
+def usable(path):
+    """Whether ``path`` is a Python that runs and is new enough."""
+    if not path or not os.path.exists(path):
+        return False
+    code = "import sys; sys.exit(sys.version_info < {0!r})".format(NEEDED)
+    return subprocess.call([path, "-c", code], stderr=subprocess.DEVNULL) == 0
+
+
+def too_old():
+    """The sentence for a machine whose Pythons are all too old."""
+    return (
+        "gpulab needs Python {0}.{1} or newer, but {2} is {3}.{4} and no newer one is on PATH: "
+        "install one and say  make lab PYTHON=/path/to/python3.12".format(
+            NEEDED[0], NEEDED[1], sys.executable, sys.version_info[0], sys.version_info[1]
+        )
+    )
+
+
+def write_lock():
+    """Write the lock for every platform and Python; no address is in it, hashes are."""
+    uv = find_uv()
+    if not uv:
+        say("Writing the lock needs uv: install it, e.g. with  pip install uv")
+        return 1
+    command = [uv, "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--quiet"]
+    command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--upgrade"]
+    for extra in EXTRAS:
+        command += ["--extra", extra]
+    status = subprocess.call(command + ["pyproject.toml", "-o", LOCK], cwd=ROOT)
+    say("{0} written.".format(LOCK) if status == 0 else "uv could not write the lock (status {0}).".format(status))
+    return status
+
+
+def read(path):
+    """The text of a file, or None."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except (IOError, OSError):
+        return None
+
+
+def say(words):
+    """One line, at once."""
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

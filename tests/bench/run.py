@@ -1,0 +1,51 @@
+"""Measure the times that the project promises: ``python tests/bench/run.py [WORD]``.
+
+Runs every ``bench_*.py`` beside this file whose name holds WORD. Each has ``cases() -> {name: function}``;
+every function runs five times and the table shows the fastest and the middle run. Nothing here fails.
+"""
+
+import importlib.util
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+RUNS = 5
+
+
+def load(path: Path) -> dict:
+    """The cases of one file, by name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.cases()
+
+
+def measure(case) -> list[float]:
+    """Seconds of each run, in order of length."""
+    seconds = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        case()
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)
+
+
+def main(word: str = "") -> None:
+    table = Table("file", "case", "fastest s", "middle s")
+    console = Console()
+    for path in sorted(Path(__file__).parent.glob("bench_*.py")):
+        if word not in path.stem:
+            continue
+        for name, case in load(path).items():
+            with console.status(f"{path.stem}: {name}"):
+                seconds = measure(case)
+            table.add_row(path.stem, name, f"{seconds[0]:.3f}", f"{statistics.median(seconds):.3f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
