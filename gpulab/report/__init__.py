@@ -1,0 +1,1 @@
+"""What is read out of a ledger: the account, the audit, the pictures. Never touches what wrote it."""
