@@ -41,9 +41,11 @@ def main():
         say(words + " ...")
         status, lines = run(command)
         if status:
-            say("\n".join(list(lines) + ["{0} failed with status {1}; the reason is above.".format(words, status)]))
+            say("\n".join([*list(lines), f"{words} failed with status {status}; the reason is above."]))
             if "venv" in command or "ensurepip" in command:
-                say("This Python cannot make environments. On Debian and Ubuntu: apt-get install python3-venv")
+                say(
+                    "This Python cannot make environments. On Debian and Ubuntu: apt-get install python3-venv"
+                )
             return status
     with open(READY, "w") as file:
         file.write(wanted)
@@ -81,9 +83,9 @@ def steps(uv):
         if subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
             yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
     count = sum(line[:1].isalnum() for line in (read(LOCK) or "").splitlines())
-    yield "Installing {0} locked packages".format(count), pip + ["--require-hashes", "-r", LOCK]
+    yield f"Installing {count} locked packages", [*pip, "--require-hashes", "-r", LOCK]
     # setuptools is one of the locked packages, so building gpulab downloads nothing more.
-    yield "Installing gpulab", pip + ["--no-deps", "--no-build-isolation", "-e", ROOT]
+    yield "Installing gpulab", [*pip, "--no-deps", "--no-build-isolation", "-e", ROOT]
 
 
 def run(command):
@@ -121,38 +123,40 @@ def heartbeat(done, lines):
     """A line every two seconds: how long it took so far, and the last thing the installer said."""
     start = time.time()
     while not done.wait(1.9):
-        say("  {0:3.0f} s  {1}".format(time.time() - start, list(lines)[-1][:90] if lines else ""))
+        say("  {:3.0f} s  {}".format(time.time() - start, list(lines)[-1][:90] if lines else ""))
 
 
 def find_uv():
     """A uv that runs, or None. ``UV=`` in the environment (or ``make UV=``) says: not uv."""
     name = os.environ.get("UV", "uv")
     path = shutil.which(name) if name else None
-    works = path and not subprocess.call([path, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    works = path and not subprocess.call(
+        [path, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     return path if works else None
 
 
 def find_python():
     """This interpreter if it is new enough, else the first on PATH that is, else None."""
     names = ["python3." + str(minor) for minor in range(14, NEEDED[1] - 1, -1)]
-    return next((path for path in [sys.executable] + [shutil.which(name) for name in names] if usable(path)), None)
+    return next(
+        (path for path in [sys.executable] + [shutil.which(name) for name in names] if usable(path)), None
+    )
 
 
 def usable(path):
     """Whether ``path`` is a Python that runs and is new enough."""
     if not path or not os.path.exists(path):
         return False
-    code = "import sys; sys.exit(sys.version_info < {0!r})".format(NEEDED)
+    code = f"import sys; sys.exit(sys.version_info < {NEEDED!r})"
     return subprocess.call([path, "-c", code], stderr=subprocess.DEVNULL) == 0
 
 
 def too_old():
     """The sentence for a machine whose Pythons are all too old."""
     return (
-        "gpulab needs Python {0}.{1} or newer, but {2} is {3}.{4} and no newer one is on PATH: "
-        "install one and say  make lab PYTHON=/path/to/python3.12".format(
-            NEEDED[0], NEEDED[1], sys.executable, sys.version_info[0], sys.version_info[1]
-        )
+        f"gpulab needs Python {NEEDED[0]}.{NEEDED[1]} or newer, but {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]} and no newer one is on PATH: "
+        "install one and say  make lab PYTHON=/path/to/python3.12"
     )
 
 
@@ -162,12 +166,21 @@ def write_lock():
     if not uv:
         say("Writing the lock needs uv: install it, e.g. with  pip install uv")
         return 1
-    command = [uv, "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--quiet"]
+    command = [
+        uv,
+        "pip",
+        "compile",
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--quiet",
+    ]
     command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--upgrade"]
     for extra in EXTRAS:
         command += ["--extra", extra]
-    status = subprocess.call(command + ["pyproject.toml", "-o", LOCK], cwd=ROOT)
-    say("{0} written.".format(LOCK) if status == 0 else "uv could not write the lock (status {0}).".format(status))
+    status = subprocess.call([*command, "pyproject.toml", "-o", LOCK], cwd=ROOT)
+    say(f"{LOCK} written." if status == 0 else f"uv could not write the lock (status {status}).")
     return status
 
 
@@ -176,7 +189,7 @@ def read(path):
     try:
         with open(path, errors="replace") as file:
             return file.read()
-    except (IOError, OSError):
+    except OSError:
         return None
 
 

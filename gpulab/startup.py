@@ -11,7 +11,7 @@ def skip_slow_grammar() -> bool:
     Python start. jsonschema guards the import, so a ``None`` in ``sys.modules`` makes it go on without.
 
     What is lost in this process: jsonschema's checks of the formats ``iri`` and ``iri-reference``, which
-    neither a notebook nor a chart uses. Call it before the first import of jsonschema; a second call
+    neither a notebook nor a chart uses. The test run calls it through ``gpulab/quiet_start.py``. Call it before the first import of jsonschema; a second call
     changes nothing. Source: jsonschema's ``_format.py``, where the import is optional.
     """
     return sys.modules.setdefault("rfc3987_syntax", None) is None

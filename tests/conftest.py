@@ -1,4 +1,4 @@
-"""What every test run shares: the quiet start, the fixed Hypothesis profile, sizes, shares, no skips.
+"""What every test run shares: the fixed Hypothesis profile, sizes, shares, no skips.
 
 ``GPULAB_NO_SKIP=1`` makes a skipped or expected-to-fail test an error of the run (``.ci/run`` sets it).
 ``GPULAB_SOAK=1`` multiplies every ``scale(n)`` and the number of Hypothesis examples by ten, and the run
@@ -12,11 +12,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-
-from gpulab.startup import skip_slow_grammar
-
-# Before anything here or in a test imports jsonschema.
-skip_slow_grammar()
 
 SOAK = os.environ.get("GPULAB_SOAK") == "1"
 NO_SKIP = os.environ.get("GPULAB_NO_SKIP") == "1"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -50,12 +50,30 @@ def lab(
     Options that are not listed here are passed on to JupyterLab, e.g. --ServerApp.ip=0.0.0.0.
     """
     console = Console()
+    repository, labs = _look_around(console)
+    chosen = None if fresh is None else match_lab(fresh, labs)
+    if fresh is not None and chosen is None:
+        _stop(console, f"There is no lab {fresh!r}; there is: {', '.join(labs)}.", code=2)
+    work = repository / "work"
+    try:
+        for sentence in prepare(repository, labs, fresh=chosen, release=_release(), console=console):
+            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    except OSError as error:
+        _stop(console, f"work/ cannot be prepared: {error}. Nothing of yours was changed.")
+    ready = [name for name in labs if (work / name / f"{name}.ipynb").is_file()]
+    if not ready:
+        _stop(console, "No notebook is ready, so there is nothing to open; the reason is above.")
+    if open_:
+        raise typer.Exit(run_server(jupyter_command(work, chosen or ready[0], browser, port, ctx.args)))
+    console.print(f"{len(ready)} of {len(labs)} labs ready in {work}.", highlight=False, soft_wrap=True)
+
+
+def _look_around(console: Console) -> tuple[Path, list[str]]:
+    """The repository and its labs; without one of the things that are needed, one sentence ends the command."""
     missing = missing_packages()
     if missing:
-        _stop(
-            console,
-            f'{" and ".join(missing)} is not installed: run  {sys.executable} -m pip install -e ".[lab]"',
-        )
+        install = f'{sys.executable} -m pip install -e ".[lab]"'
+        _stop(console, f"Not installed: {', '.join(missing)}. In the repository's folder run  {install}")
     repository = find_repository(Path.cwd())
     if repository is None:
         _stop(
@@ -68,22 +86,7 @@ def lab(
             console,
             f"{repository / 'labs'} has no NAME/NAME.ipynb: the copy of the repository is not complete.",
         )
-    chosen = None if fresh is None else match_lab(fresh, labs)
-    if fresh is not None and chosen is None:
-        _stop(console, f"There is no lab {fresh!r}; there is: {', '.join(labs)}.", code=2)
-    work = repository / "work"
-    ready = []
-    try:
-        for sentence in prepare(repository, labs, fresh=chosen, release=_release(), console=console):
-            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-        ready = [name for name in labs if (work / name / f"{name}.ipynb").is_file()]
-    except OSError as error:
-        _stop(console, f"work/ cannot be prepared: {error}. Nothing of yours was changed.")
-    if not ready:
-        _stop(console, "No notebook is ready, so there is nothing to open; the reason is above.")
-    if open_:
-        raise typer.Exit(run_server(jupyter_command(work, chosen or ready[0], browser, port, ctx.args)))
-    console.print(f"{len(ready)} of {len(labs)} labs ready in {work}.", highlight=False, soft_wrap=True)
+    return repository, labs
 
 
 def missing_packages(find: Callable[[str], object] = find_spec) -> list[str]:
@@ -181,7 +184,7 @@ def _release() -> ModuleType:
     return release
 
 
-def _stop(console: Console, sentence: str, code: int = 1) -> None:
+def _stop(console: Console, sentence: str, code: int = 1) -> NoReturn:
     """End the command with one sentence."""
     console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     raise typer.Exit(code)
