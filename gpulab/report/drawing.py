@@ -1,0 +1,169 @@
+"""How pictures look: layers, axes, colours and the one theme. ``alt`` is Altair, which ``charts`` imports.
+
+White ground, text of 11 px and more, nothing that differs between two runs: no parameters and no clips,
+which get running numbers from their libraries.
+"""
+
+from gpulab.report.frame import Frame
+from gpulab.report.map_data import HEIGHT, WIDTH, MapData
+
+# Okabe and Ito, "Color Universal Design" (2008), and whose loss each term is (architecture, section 2).
+TERMS = {
+    "used": ("#0072B2", "nobody's"),
+    "stranded": ("#E69F00", "allocation"),
+    "fragmented": ("#D55E00", "allocation, placement"),
+    "unscheduled": ("#CC79A7", "scheduling"),
+    "spare": ("#DDDDDD", "nobody's here: look elsewhere"),
+}
+SERIES = {"held": "#A6CEE3", "used": "#0072B2", "waiting": "#D55E00"}
+_INK, _GREY = "#222222", "#666666"
+_SHADES = (
+    *("#E6EEF7", "#D2E1F1", "#BBD3E9", "#A0C4E1", "#82B1D7"),
+    *("#649DCC", "#4888BF", "#2F72B0", "#1B5C9C", "#08306B"),
+)
+_FONT = "Liberation Sans, Arial, sans-serif"  # the first is built into vl-convert, the second as wide
+_LETTER_SHARE = 1.3  # per cent of the bar that a letter of a name needs
+_TIPS = ("event", "claim", "owner", "size", "asked", "address", "from", "until")
+
+
+def memory_map(alt, data: MapData, title: str):
+    """The chart of a memory map."""
+    view = data.view
+    y_scale = alt.Scale(domain=[0, data.top], nice=False)
+    x, y = _x(alt, view), alt.Y("y:Q", axis=alt.Axis(title=data.y_title), scale=y_scale)
+    box = {"x": x, "x2": "x2:Q", "y": y, "y2": "y2:Q"}
+    tips = [alt.Tooltip(f"{name}:N") for name in _TIPS]
+    ground = _chart(alt, data.boxes).mark_rect(fill="#F2F2F2", aria=False)
+    layers = [ground.encode(**box, tooltip=tips)]  # also without boxes: an empty map has its axes
+    if data.grants:
+        colour = _colour(alt, "key", data.legend.keys, data.legend.colours, data.legend.title)
+        edge = alt.StrokeWidth("edge:Q", scale=None)
+        rects = _chart(alt, data.grants).mark_rect(stroke="white", aria=False)
+        layers.append(rects.encode(**box, color=colour, strokeWidth=edge, tooltip=tips))
+    if data.pale:
+        layers.append(_chart(alt, data.pale).mark_rect(fill="white", opacity=0.6, aria=False).encode(**box))
+    if data.cells:
+        shade = _colour(alt, "tenths", range(1, 11), _SHADES, "tenths held")
+        cells = _chart(alt, data.cells).mark_rect(aria=False)
+        layers.append(cells.encode(**box, color=shade, tooltip=alt.Tooltip("words:N", title="cell")))
+    if data.boxes:
+        thick = 1.5 if len(data.boxes) <= 16 else 0.7
+        outline = _chart(alt, data.boxes).mark_rect(filled=False, stroke=_INK, strokeWidth=thick, aria=False)
+        layers.append(outline.encode(**box))
+    if data.labels:
+        text = _chart(alt, data.labels).mark_text(aria=False)
+        layers.append(text.encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)))
+    layers += _names_at_edge(alt, data.edge, y) + _events_on_top(alt, data, x)
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=_title(alt, title, data.notes))
+
+
+def use_panels(alt, series: dict[str, list[dict]], view: Frame, edge: list[dict], *, top: float, title: str):
+    """Held and used against the capacity; waiting below. ``series`` may have ``segments``, drawn dotted."""
+    x, bare = _x(alt, view), _x(alt, view, bare=True)
+    y = alt.Y("y:Q", axis=alt.Axis(title=f"held ({view.y_unit})"), scale=alt.Scale(domain=[0, top]))
+    wait = alt.Y("y:Q", axis=alt.Axis(title=f"waiting ({view.y_unit})", tickCount=3))
+    colour = _colour(alt, "series", SERIES, SERIES.values(), None)
+    notes = []
+    panels = {
+        name: _chart(alt, [{**row, "series": name} for row in series[name]])
+        .mark_area(interpolate="step-after", opacity=1, aria=False)
+        .encode(x=x if name == "waiting" else bare, y=wait if name == "waiting" else y, color=colour)
+        for name in SERIES
+    }
+    upper = [panels["held"], panels["used"]]
+    if "segments" in series:
+        notes.append("dotted: held by the segments")
+        line = _chart(alt, series["segments"]).mark_line(
+            interpolate="step-after", color=_INK, strokeDash=[2, 2], aria=False
+        )
+        upper.append(line.encode(x=bare, y=y))
+    return alt.vconcat(
+        alt.layer(*upper, *_names_at_edge(alt, edge, y)).properties(width=WIDTH, height=170),
+        panels["waiting"].properties(width=WIDTH, height=70),
+        spacing=8,
+    ).properties(title=_title(alt, title, notes))
+
+
+def term_bar(alt, rows: list[dict], title: str):
+    """One bar of the five terms; a name stands in its part where it has room."""
+    colour = _colour(alt, "key", [row["key"] for row in rows], [colour for colour, _ in TERMS.values()], None)
+    x = alt.X("x:Q", axis=alt.Axis(title="share of the capacity (%)"), scale=alt.Scale(domain=[0, 100]))
+    bar = _chart(alt, rows).mark_rect(stroke="white", aria=False)
+    wide = [row for row in rows if row["x2"] - row["x"] > _LETTER_SHARE * len(row["term"]) + 1]
+    ink = alt.condition("datum.term == 'used'", alt.value("white"), alt.value(_INK))
+    text = _chart(alt, wide).mark_text(aria=False).encode(x="middle:Q", text="term:N", color=ink)
+    chart = alt.layer(bar.encode(x=x, x2="x2:Q", color=colour, tooltip="key:N"), text)
+    return chart.properties(width=WIDTH, height=46, title=_title(alt, title, []))
+
+
+def sentence(alt, title: str, text: str):
+    """A chart that says in words why nothing is drawn."""
+    mark = _chart(alt, [{"text": text}]).mark_text(fontSize=13, color=_INK, aria=False)
+    return mark.encode(text="text:N").properties(width=WIDTH, height=60, title=_title(alt, title, []))
+
+
+def specification(chart) -> dict:
+    """The Vega-Lite specification of ``chart`` in the theme."""
+    text = {"labelFontSize": 11, "titleFontSize": 12, "labelColor": _INK, "titleColor": _INK}
+    plain = {"titleFontWeight": "normal", "labelFont": _FONT, "titleFont": _FONT}
+    title = {"anchor": "start", "fontSize": 14, "color": _INK, "offset": 10}
+    return chart.configure(
+        background="white",
+        font=_FONT,
+        axis={**text, **plain, "gridColor": "#E8E8E8", "labelFlush": False},
+        legend={**text, **plain, "orient": "bottom", "labelLimit": 170, "symbolType": "square", "offset": 8},
+        title={**title, "subtitleFontSize": 12, "subtitleColor": _GREY},
+        text={"fontSize": 11},
+        view={"stroke": "#BBBBBB"},
+    ).to_dict()
+
+
+def _events_on_top(alt, data: MapData, x) -> list:
+    """Marked events as lines, refusals as triangles, and the numbers of both."""
+    layers = []
+    if data.marks:
+        rules = _chart(alt, data.marks).mark_rule(strokeDash=[2, 2], color=_INK, strokeWidth=1.5, aria=False)
+        layers.append(rules.encode(x=x))
+    if data.refusals:
+        glyph = _chart(alt, data.refusals).mark_point(
+            shape="triangle-down", filled=True, color=_INK, opacity=1, size=60, aria=False
+        )
+        layers.append(glyph.encode(x=x, y=alt.value(-7), tooltip=alt.Tooltip("words:N", title="refused")))
+    marked = {row["text"] for row in data.marks}
+    names = data.marks + [row for row in data.refusals if row["text"] and row["text"] not in marked]
+    if names:
+        text = _chart(alt, names).mark_text(color=_INK, aria=False)
+        layers.append(text.encode(x=x, y=alt.value(-20), text="text:N"))
+    return layers
+
+
+def _names_at_edge(alt, rows: list[dict], y) -> list:
+    """The capacity (first row) as a line, and every row as text at the right edge."""
+    line = _chart(alt, rows[:1]).mark_rule(strokeDash=[6, 3], color=_INK, aria=False).encode(y=y)
+    names = _chart(alt, rows).mark_text(align="left", dx=6, color=_INK, aria=False)
+    return [line, names.encode(x=alt.value(WIDTH), y=y, text="text:N")]
+
+
+def _x(alt, view: Frame, bare: bool = False):
+    whole = {"format": "d", "tickMinStep": 1} if view.counts_events else {}
+    axis = alt.Axis(title=None, labels=False, ticks=False) if bare else alt.Axis(title=view.x_title, **whole)
+    scale = alt.Scale(domain=[view.low / view.x_step, view.high / view.x_step], nice=False)
+    return alt.X("x:Q", axis=axis, scale=scale)
+
+
+def _colour(alt, name: str, keys, colours, title: str | None):
+    scale = alt.Scale(domain=list(keys), range=list(colours))
+    columns = 10 if name == "tenths" else 5
+    return alt.Color(f"{name}:N", scale=scale, sort=None, legend=alt.Legend(title=title, columns=columns))
+
+
+def _title(alt, text: str, notes: list[str]):
+    """The title; notes share a line under it while they fit."""
+    if not notes:
+        return alt.TitleParams(text)
+    line = " · ".join(notes)
+    return alt.TitleParams(text, subtitle=line if len(line) <= 90 else notes)
+
+
+def _chart(alt, rows: list[dict]):
+    return alt.Chart(alt.InlineData(values=rows))
