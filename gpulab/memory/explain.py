@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gpulab.errors import AllocatorFault, OutOfMemory
-from gpulab.memory.allocator import Extent, shown
-from gpulab.memory.segments import Chunk
+from gpulab.memory.allocator import Extent, shown, whole
 from gpulab.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ def refused(pool: "Pool", claim: int, size: int, need: int) -> OutOfMemory:
     return OutOfMemory(
         f"{format_bytes(size)} were refused at {format_ns(pool.clock.now_ns)} (#{len(pool.ledger) - 1}): of "
         f"{format_bytes(pool.capacity)} the device has {format_bytes(pool.capacity - pool.total_bytes)} left"
-        f"{limit}, the cache {format_bytes(pool.free_bytes)} in {pool.n_free_blocks:,} free chunks, the largest "
-        f"of {format_bytes(pool.segments.largest())}. {_reason(pool, size, need, free)} "
+        f"{limit}, the cache {_cached(pool)}. {_reason(pool, size, need, free)} "
         f"Claim {claim} waits until it is retried or withdrawn.",
         claim=claim,
         size=size,
@@ -31,6 +29,14 @@ def refused(pool: "Pool", claim: int, size: int, need: int) -> OutOfMemory:
 def bad_size(what: str, size: object) -> AllocatorFault:
     """The error for a size in bytes that is none; ``what`` says who gave it to whom."""
     return AllocatorFault(f"{what} Give a whole number of bytes, 1 or more.", law="size", size=shown(size))
+
+
+def positive_bytes(name: str, value: object) -> int:
+    """``value`` as a plain int; ``AllocatorFault`` if it is no whole number of bytes, 1 or more."""
+    number = whole(value)
+    if number is None or number <= 0:
+        raise bad_size(f"A pool was opened with a {name} of {shown(value)} bytes.", value)
+    return number
 
 
 def not_held(pool: "Pool", extent: object) -> AllocatorFault:
@@ -61,6 +67,13 @@ def not_waiting(pool: "Pool", claim: object) -> AllocatorFault:
     )
 
 
+def _cached(pool: "Pool") -> str:
+    count, largest = pool.n_free_blocks, format_bytes(pool.segments.largest())
+    if count < 2:
+        return f"{largest} in one free chunk" if count else "nothing"
+    return f"{format_bytes(pool.free_bytes)} in {count:,} free chunks, the largest of {largest}"
+
+
 def _reason(pool: "Pool", size: int, need: int, free: int) -> str:
     if need > pool.capacity:
         return f"That takes {format_bytes(need)}, more than the whole device: no freeing would help; ask for less."
@@ -68,8 +81,10 @@ def _reason(pool: "Pool", size: int, need: int, free: int) -> str:
         return "Too little is free in all: wait until something is freed, or ask for less."
     if need <= pool.capacity - pool.total_bytes:
         return f"The limit of {format_bytes(pool.limit)} is in the way, not the device: raise it, or free something."
-    if need > size and free < need:
-        return f"A new segment for it takes {format_bytes(need)}, and too little is free for that in all."
+    if pool.segments.largest() >= size:
+        return "That chunk is long enough, but this pool's rule does not serve such a claim from it."
+    if pool.room_bytes >= size:
+        return f"A new segment for it takes {format_bytes(need)}, more than is left: free something first."
     return f"Enough is free in all, but in no single place. {_pin(pool)}"
 
 
@@ -77,18 +92,13 @@ def _pin(pool: "Pool") -> str:
     """Who keeps the largest piece of a segment from going back to the device."""
     piece = pool.segments.largest_chunk()
     if piece is None:
-        return "Ask for less, or wait until something is freed."
-    holder = next(other.extent for other in (piece.before, piece.after) if other is not None)
-    since = format_ns(_since(piece))
+        return "Free something, or ask for less."
+    holder = next(chunk for chunk in (piece.before, piece.after) if chunk is not None)
     return (
         f"The largest chunk is a piece of a segment of {format_bytes(piece.segment.size)} and cannot go back while "
-        f"claim {holder.claim} ({holder.owner!r}) holds {format_bytes(holder.size)} beside it, since {since}: "
-        f"free that first."
+        f"claim {holder.extent.claim} ({holder.extent.owner!r}) holds {format_bytes(holder.size)} beside it, since "
+        f"{format_ns(holder.since_ns)}: free that first."
     )
-
-
-def _since(piece: Chunk) -> int:
-    return next(other.since_ns for other in (piece.before, piece.after) if other is not None)
 
 
 def _story(pool: "Pool", claim: object) -> str:

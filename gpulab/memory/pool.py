@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, final
 
 from gpulab.memory.allocator import ALIGNMENT, Extent, shown, whole
-from gpulab.memory.explain import bad_size, not_held, not_waiting, refused
+from gpulab.memory.explain import bad_size, not_held, not_waiting, positive_bytes, refused
 from gpulab.memory.segments import Chunk, Segment, Segments
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import Claimed, Freed, Granted, Opened, Refused, Used, Withdrawn
@@ -42,8 +42,8 @@ class Pool(ABC):
         clock: Clock | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.capacity = _positive("capacity", capacity)
-        self.limit = None if limit is None else _positive("limit", limit)
+        self.capacity = positive_bytes("capacity", capacity)
+        self.limit = None if limit is None else positive_bytes("limit", limit)
         self.alignment = ALIGNMENT
         self.clock = clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
@@ -260,10 +260,3 @@ class Pool(ABC):
 
 def _round(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _positive(name: str, value: int) -> int:
-    number = whole(value)
-    if number is None or number <= 0:
-        raise bad_size(f"A pool was opened with a {name} of {shown(value)} bytes.", value)
-    return number

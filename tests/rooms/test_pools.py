@@ -1,0 +1,234 @@
+"""The two published rules: what is asked of the device, what is cut, what goes back."""
+
+import copy
+
+import pytest
+
+from gpulab.errors import AllocatorFault, OutOfMemory
+from gpulab.memory.pools import CuPyPool, PyTorchPool, largest_next
+from gpulab.telemetry.events import Granted, Refused
+from gpulab.units import GiB, KiB, MiB
+
+
+def cached(pool, *sizes: int):
+    """``pool`` after segments for ``sizes`` were taken and all freed, in order of address."""
+    for extent in [pool.allocate(size) for size in sizes]:
+        pool.free(extent)
+    return pool
+
+
+def segments_of(pool) -> list[int]:
+    """The sizes of the segments that the pool got, in order."""
+    mine = {
+        fact.claim
+        for fact in pool.ledger
+        if getattr(fact, "resource", "") == "device" and hasattr(fact, "claim")
+    }
+    return [fact.size for fact in pool.ledger.of(Granted) if fact.claim in mine]
+
+
+# -- CuPy ----------------------------------------------------------------------------------------
+
+
+def test_cupy_grows_by_exactly_the_rounded_size():
+    pool = CuPyPool(8 * GiB)
+    pool.allocate(1)
+    pool.allocate(3 * MiB + 1)
+
+    assert segments_of(pool) == [512, 3 * MiB + 512]
+
+
+def test_cupy_takes_the_tightest_chunk_and_always_cuts_it():
+    pool = cached(CuPyPool(8 * GiB), 8 * MiB, 2 * MiB, 4 * MiB)
+    tightest = pool.holes()[1][0]
+
+    extent = pool.allocate(2 * MiB - 512)
+
+    assert (extent.offset, extent.size) == (tightest, 2 * MiB - 512)
+    assert (tightest + 2 * MiB - 512, 512) in pool.holes()
+
+
+def test_cupy_takes_the_lower_address_of_two_equal_chunks():
+    pool = cached(CuPyPool(8 * GiB), 1 * MiB, 1 * MiB)
+
+    assert pool.allocate(1 * MiB).offset == 0
+
+
+def test_cupy_hands_back_every_whole_segment_at_once_when_the_device_is_full():
+    pool = cached(CuPyPool(8 * MiB), 1 * MiB, 2 * MiB, 3 * MiB)
+
+    pool.allocate(4 * MiB)
+
+    assert pool.total_bytes == 4 * MiB
+    assert len(pool.ledger.of(Refused)) == 1
+
+
+def test_a_limit_is_a_device_that_ends_earlier():
+    pool = CuPyPool(8 * GiB, limit=1 * GiB)
+    pool.allocate(768 * MiB)
+
+    with pytest.raises(OutOfMemory) as full:
+        pool.allocate(512 * MiB)
+
+    assert pool.room_bytes == 256 * MiB
+    assert [(fact.free, fact.largest) for fact in pool.ledger.of(Refused)] == [
+        (8 * GiB - 768 * MiB, 256 * MiB),
+        (8 * GiB - 768 * MiB, 256 * MiB),
+    ]
+    assert full.value.largest == 256 * MiB
+
+
+# -- PyTorch -------------------------------------------------------------------------------------
+
+
+def test_pytorch_shares_a_small_segment_and_cuts_it_down_to_512():
+    pool = PyTorchPool(8 * GiB)
+    pool.allocate(2 * MiB - 512 - 1 * MiB)
+    pool.allocate(1 * MiB)
+
+    assert segments_of(pool) == [2 * MiB]
+    assert pool.holes() == ((2 * MiB - 512, 512),)
+
+
+def test_pytorch_does_not_mix_small_and_large_claims():
+    pool = cached(PyTorchPool(8 * GiB), 1 * MiB, 5 * MiB)
+
+    pool.allocate(1 * MiB)
+    pool.allocate(1 * MiB + 1)
+
+    assert segments_of(pool) == [2 * MiB, 20 * MiB]
+    pool.allocate(1 * MiB)
+    pool.allocate(1 * MiB)
+    assert segments_of(pool) == [2 * MiB, 20 * MiB, 2 * MiB]
+
+
+def test_pytorch_leaves_a_rest_of_one_mib_in_the_grant_and_cuts_a_larger_one():
+    kept_whole = cached(PyTorchPool(8 * GiB), 20 * MiB).allocate(19 * MiB)
+    cut = cached(PyTorchPool(8 * GiB), 20 * MiB).allocate(19 * MiB - 512)
+
+    assert (kept_whole.size, kept_whole.asked) == (20 * MiB, 19 * MiB)
+    assert cut.size == 19 * MiB - 512
+
+
+def test_pytorch_never_cuts_for_a_claim_of_max_split_size_or_more():
+    pool = cached(PyTorchPool(8 * GiB, max_split_size=30 * MiB), 48 * MiB)
+
+    assert pool.allocate(30 * MiB).size == 48 * MiB
+    assert cached(PyTorchPool(8 * GiB), 48 * MiB).allocate(30 * MiB).size == 30 * MiB
+
+
+def test_pytorch_keeps_oversize_chunks_from_smaller_claims():
+    pool = cached(PyTorchPool(8 * GiB, max_split_size=30 * MiB), 30 * MiB)
+
+    pool.allocate(30 * MiB - 512)
+
+    assert segments_of(pool) == [30 * MiB, 30 * MiB]
+
+
+@pytest.mark.parametrize(("chunk", "hit"), [(59 * MiB + 1, False), (58 * MiB, True)])
+def test_pytorch_takes_an_oversize_chunk_only_if_it_is_less_than_20_mib_larger(chunk, hit):
+    pool = cached(PyTorchPool(8 * GiB, max_split_size=30 * MiB), chunk)
+
+    pool.allocate(40 * MiB)
+
+    assert (len(segments_of(pool)) == 1) is hit
+
+
+def test_pytorch_first_hands_back_the_smallest_oversize_chunk_that_suffices():
+    pool = cached(PyTorchPool(160 * MiB, max_split_size=30 * MiB), 50 * MiB, 40 * MiB, 66 * MiB)
+
+    pool.allocate(20 * MiB)
+
+    assert [size for _, size in pool.holes()] == [50 * MiB, 66 * MiB]
+
+
+def test_pytorch_hands_back_several_oversize_chunks_the_largest_first_when_none_suffices():
+    pool = cached(PyTorchPool(140 * MiB, max_split_size=30 * MiB), 30 * MiB, 60 * MiB, 50 * MiB)
+
+    pool.allocate(90 * MiB)
+
+    assert pool.holes() == ((0, 30 * MiB),)
+
+
+def test_pytorch_then_hands_back_everything_whole():
+    pool = cached(PyTorchPool(64 * MiB, max_split_size=30 * MiB), 1 * MiB, 5 * MiB, 40 * MiB)
+
+    pool.allocate(62 * MiB)
+
+    assert (pool.total_bytes, pool.n_free_blocks) == (62 * MiB, 0)
+
+
+def test_pytorch_without_a_split_size_hands_back_everything_whole_at_once():
+    pool = cached(PyTorchPool(64 * MiB), 1 * MiB, 20 * MiB, 40 * MiB)
+
+    pool.allocate(42 * MiB)
+
+    assert (pool.total_bytes, pool.n_free_blocks) == (42 * MiB, 0)
+
+
+@pytest.mark.parametrize("value", [0, 19 * MiB, 20 * MiB + 1, 20.5 * MiB, "20 MiB", True])
+def test_a_split_size_is_a_whole_number_of_mib_20_or_more(value):
+    with pytest.raises(AllocatorFault, match="max_split_size is"):
+        PyTorchPool(8 * GiB, max_split_size=value)
+
+
+# -- what would fit next -------------------------------------------------------------------------
+
+
+def succeeds(pool, size: int) -> bool:
+    try:
+        copy.deepcopy(pool).allocate(size)
+    except OutOfMemory:
+        return False
+    return True
+
+
+def test_what_fits_next_in_an_empty_pool_is_the_device():
+    assert largest_next(CuPyPool(8 * GiB + 100)) == 8 * GiB
+    assert largest_next(CuPyPool(8 * GiB, limit=3 * GiB)) == 3 * GiB
+    assert largest_next(PyTorchPool(8 * GiB + 1 * MiB)) == 8 * GiB
+
+
+def test_what_fits_next_counts_whole_cached_segments_with_the_device_but_no_piece():
+    pool = cached(CuPyPool(8 * GiB), 2 * GiB, 1 * GiB)
+    assert largest_next(pool) == 8 * GiB
+
+    pool.allocate(512 * MiB)
+    facts = list(pool.ledger)
+
+    assert largest_next(pool) == 7 * GiB
+    assert list(pool.ledger) == facts
+
+
+def test_what_fits_next_may_be_a_piece_that_is_larger_than_what_the_device_has_left():
+    pool = cached(CuPyPool(8 * GiB), 7 * GiB)
+    pool.allocate(1 * GiB)
+
+    assert largest_next(pool) == 6 * GiB
+
+
+@pytest.mark.parametrize(
+    ("left", "largest"),
+    [
+        (20 * MiB, 20 * MiB),
+        (11 * MiB, 10 * MiB),
+        (10 * MiB - 512, 1 * MiB),
+        (2 * MiB, 1 * MiB),
+        (2 * MiB - 512, 0),
+    ],
+)
+def test_what_fits_next_knows_the_sizes_of_pytorchs_segments(left, largest):
+    pool = PyTorchPool(left)
+
+    assert largest_next(pool) == largest
+    assert not succeeds(pool, largest + 512)
+    assert largest == 0 or succeeds(pool, largest)
+
+
+def test_what_fits_next_in_a_small_segment_is_a_small_claim():
+    pool = cached(PyTorchPool(2 * MiB + 512), 1 * KiB)
+    pool.allocate(256 * KiB)
+    assert largest_next(pool) == 1 * MiB
+
+    pool.allocate(1 * MiB)
+    assert largest_next(pool) == 768 * KiB
