@@ -154,8 +154,9 @@ def usable(path):
 
 def too_old():
     """The sentence for a machine whose Pythons are all too old."""
+    needed, found = (".".join(map(str, numbers[:2])) for numbers in (NEEDED, sys.version_info))
     return (
-        f"gpulab needs Python {NEEDED[0]}.{NEEDED[1]} or newer, but {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]} and no newer one is on PATH: "
+        f"gpulab needs Python {needed} or newer, but {sys.executable} is {found} and no newer one is on PATH: "
         "install one and say  make lab PYTHON=/path/to/python3.12"
     )
 
@@ -166,17 +167,9 @@ def write_lock():
     if not uv:
         say("Writing the lock needs uv: install it, e.g. with  pip install uv")
         return 1
-    command = [
-        uv,
-        "pip",
-        "compile",
-        "--universal",
-        "--python-version",
-        "3.11",
-        "--generate-hashes",
-        "--quiet",
-    ]
-    command += ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--upgrade"]
+    options = "--universal --python-version 3.11 --upgrade --quiet --generate-hashes"
+    options += " --no-header --no-annotate --no-emit-index-url --no-emit-find-links"
+    command = [uv, "pip", "compile", *options.split()]
     for extra in EXTRAS:
         command += ["--extra", extra]
     status = subprocess.call([*command, "pyproject.toml", "-o", LOCK], cwd=ROOT)

@@ -1,13 +1,12 @@
 """The commands of ``gpulab``. One file per command; this page only lists them.
 
-A new command: write ``gpulab/cli/NAME.py`` with a function ``NAME`` and add one line below. Heavy
+A new command: write ``gpulab/cli/NAME.py`` with a function ``NAME``, import it and add one line below. Heavy
 imports go inside the function, so that ``gpulab --help`` stays quick.
 """
 
 import typer
 
-from gpulab.cli.doctor import doctor
-from gpulab.cli.lab import lab
+from gpulab.cli import doctor, lab
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,6 +14,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="GPU allocation and scheduling for AI serving: labs, replays and a look at this machine.",
 )
-app.command()(doctor)
+app.command()(doctor.doctor)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

@@ -23,11 +23,9 @@ _SERVER = (
     "from gpulab.startup import skip_slow_grammar; skip_slow_grammar(); "
     "from jupyterlab.labapp import main; main()"
 )
-# JupyterLab's news pop-up asks the network and covers the notebook. The page reads this setting when
-# it loads; a file in the user's configuration would outlive the course.
-_NO_NEWS = (
-    "{'page_config_data': {'disabledExtensions': {'@jupyterlab/apputils-extension:announcements': True}}}"
-)
+# Settings that our JupyterLab starts from (what a learner sets in the menu wins): no pop-up that asks
+# whether to fetch news from the network, over the notebook.
+_SETTINGS = Path(__file__).with_name("jupyter")
 
 
 def lab(
@@ -150,7 +148,6 @@ def jupyter_command(
         *(sys.executable, "-c", _SERVER),
         f"--ServerApp.root_dir={work}",
         f"--LabApp.default_url=/lab/tree/{name}/{name}.ipynb",
-        f"--ServerApp.tornado_settings={_NO_NEWS}",
     ]
     if not browser:
         command.append("--no-browser")
@@ -164,7 +161,9 @@ def jupyter_command(
 
 def run_server(command: list[str]) -> int:
     """The exit status of ``command`` once it has ended; Ctrl-C and SIGTERM end it in its own time."""
-    with subprocess.Popen(command) as server:
+    found = [str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    settings = {"JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, found))}
+    with subprocess.Popen(command, env={**os.environ, **settings}) as server:
         before = signal.signal(signal.SIGTERM, lambda *_: server.terminate())
         try:
             while True:
