@@ -44,10 +44,11 @@ def claims_from(requests: Iterable[Request], *, bytes_per_token: int, step_ns: i
     return claims
 
 
-def replay(trace: Iterable[ByteClaim], allocator: Allocator) -> Ledger:
+def replay(trace: Iterable[ByteClaim], allocator: Allocator, *, wait: bool = True) -> Ledger:
     """Play ``trace`` (in order of time) to its end; the ledger is the allocator's own.
 
-    A claim larger than the arena is refused once and withdrawn, since nothing could ever grant it.
+    With ``wait=False`` a refused claim is withdrawn at once instead of standing in line. A claim larger
+    than the arena is refused once and withdrawn, since nothing could ever grant it.
     Cost: one ``place`` a claim, and one more for each free while somebody waits.
 
     Raises:
@@ -58,7 +59,7 @@ def replay(trace: Iterable[ByteClaim], allocator: Allocator) -> Ledger:
     for claim in trace:
         _free_until(claim.time_ns, ends, line, allocator)
         allocator.clock.advance_to(claim.time_ns)
-        _enter(claim, ends, line, allocator)
+        _enter(claim, ends, line, allocator, wait)
     _free_until(None, ends, line, allocator)
     allocator.ledger.append(Closed(allocator.clock.now_ns))
     return allocator.ledger
@@ -85,14 +86,14 @@ def _free_until(time_ns: int | None, ends: list, line: deque, allocator: Allocat
             heapq.heappush(ends, (now_ns + claim.hold_ns, extent.claim, extent))
 
 
-def _enter(claim: ByteClaim, ends: list, line: deque, allocator: Allocator) -> None:
+def _enter(claim: ByteClaim, ends: list, line: deque, allocator: Allocator, wait: bool) -> None:
     if line:  # the head was just tried in vain, and nobody overtakes it
         line.append((allocator.queue(claim.size, claim.owner), claim))
         return
     try:
         extent = allocator.allocate(claim.size, claim.owner)
     except OutOfMemory as full:
-        if full.size > allocator.capacity:
+        if not wait or full.size > allocator.capacity:
             allocator.withdraw(full.claim)
         else:
             line.append((full.claim, claim))
