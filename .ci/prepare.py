@@ -23,6 +23,7 @@ PROJECT = os.path.join(ROOT, "pyproject.toml")
 VENV = os.path.join(ROOT, ".venv")
 READY = os.path.join(VENV, ".ready")
 PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
+BEAT_S = 1.9
 EXTRAS = ("lab", "grade", "test")
 
 
@@ -110,6 +111,7 @@ def run(command):
         done.set()
         for thread in threads:
             thread.join(5)
+        process.stdout.close()
 
 
 def follow(output, lines):
@@ -122,7 +124,7 @@ def follow(output, lines):
 def heartbeat(done, lines):
     """A line every two seconds: how long it took so far, and the last thing the installer said."""
     start = time.time()
-    while not done.wait(1.9):
+    while not done.wait(BEAT_S):
         say("  {:3.0f} s  {}".format(time.time() - start, list(lines)[-1][:90] if lines else ""))
 
 
