@@ -134,7 +134,7 @@ class Ledger:
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    row = json.loads(line, parse_constant=_no_constants)
+                    row = json.loads(line.rstrip("\n"), parse_constant=_no_constants)
                     if number == 1:
                         _check_header(row)
                     else:

@@ -36,7 +36,7 @@ RULES = {
     ),
     "exact-fit-kept": (
         "No byte is held by two claims.",
-        "The claim that holds these bytes filled its hole to the last byte. What is left of a hole after that?",
+        "A claim here once filled its hole to the last byte. What is left of a hole after that?",
     ),
     "fits-before-aligning": (
         "A claim must fit behind its first legal start.",

@@ -38,7 +38,7 @@ class Pieces:
         self._read = 0  # facts of the ledger that are in already
         self._granted: dict[int, Granted] = {}
         self._event: dict[int, int] = {}  # claim -> serial of its grant
-        self._exact: set[int] = set()  # offsets of grants that filled a hole to the last byte
+        self._exact: set[int] = set()  # offsets at which some claim filled a hole to its last byte
         self._proved = proved  # joins that some answer needed, shared by all cases of one check
         self.covering: list[Piece] = []  # the pieces of the place that was missed
 
@@ -59,11 +59,8 @@ class Pieces:
         """Cut the newest grant out of the pieces; bytes left in front of it are padding."""
         start, end = extent.offset, extent.end
         self._proved |= self._joins(self._covering(start, extent.size))
-        hole_end = self._hole_end(start)
-        if hole_end == end:
+        if self._hole_end(start) == end:
             self._exact.add(start)
-        else:
-            self._exact.discard(start)
         after = []
         for piece in self._free:
             if piece.end <= start or piece.start >= end:
@@ -108,7 +105,7 @@ class Pieces:
             return fault.law
         offset, size = fault.numbers["offset"], fault.numbers["size"]
         other = fault.numbers.get("other")
-        if other is not None and self._granted[other].start in self._exact:
+        if other is not None and {offset, self._granted[other].start} & self._exact:
             return "exact-fit-kept"
         for start, length in holes:
             if start <= offset < start + length and length >= size:

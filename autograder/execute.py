@@ -1,0 +1,164 @@
+"""The notebook runs, the judge asks, and what the judge says becomes the output of the check cells."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import Execute
+from traitlets import Float, Integer
+
+from autograder.feedback import outputs_of
+from autograder.notebooks import graded_exercise
+from autograder.places import Places
+
+_KEPT = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"),
+    *("VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "GPULAB_DATA"),
+)
+"""The only variables of the instructor's environment that a learner's kernel gets to see."""
+
+
+class JudgedExecute(Execute):
+    """nbgrader's Execute with a judge beside the kernel.
+
+    A locked grade cell whose grade id names an exercise gets its points and its feedback from the judge;
+    whatever the cell prints, raises or shows is not read. Other grade cells keep nbgrader's own rules.
+    Cells tagged ``watch`` (demonstrations) are not run.
+
+    A learner's error, endless loop or dead kernel ends nothing but itself: exercises that could no
+    longer be asked get what the judge gives for silence, with the reason. An exception of the judge is
+    no learner's fault and is raised, so that the submission is reported and not marked.
+    """
+
+    notebook_seconds = Float(300, help="Wall time after which no further cell is started.").tag(config=True)
+    cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
+
+    def preprocess(self, nb, resources, km=None):
+        """The notebook with the outputs of this run, and the judge's in the exercise cells."""
+        course = self.load_course()
+        self.write_card(Path(resources["metadata"]["path"]), course)
+        sitting = self.open_sitting(course, resources["nbgrader"]["student"])
+        scratch = Path(tempfile.mkdtemp(prefix="gpulab-"))
+        try:
+            verdicts = self._sit(nb, resources, sitting, scratch)
+        finally:
+            sitting.end()
+            shutil.rmtree(scratch, ignore_errors=True)
+        # Written after the last cell has run: no display can be updated over it any more.
+        for index, (score, note) in verdicts.items():
+            nb.cells[index].outputs = outputs_of(score, nb.cells[index].metadata["nbgrader"]["points"], note)
+        return nb, resources
+
+    def load_course(self):
+        """The course whose secret the graded inputs are drawn from."""
+        from autograder.course import Course
+
+        return Course.load(Places.found().course)
+
+    def exercises(self) -> Collection[str]:
+        """The exercise ids the judge knows."""
+        from autograder.checks import exercises
+
+        return exercises()
+
+    def open_sitting(self, course, student: str):
+        """The judge for one notebook of one learner: ``path``, ``open``, ``close``, ``end``."""
+        from autograder.judge import Sitting
+
+        return Sitting(course, student)
+
+    def write_card(self, folder: Path, course) -> None:
+        """Put the course's public card beside the notebook, over whatever was handed in under its name."""
+        from autograder.release import write_card
+
+        write_card(folder, course.card())
+
+    def _sit(self, nb, resources, sitting, scratch: Path) -> dict:
+        """Run the notebook; ``{cell index: (score, note)}`` of its exercise cells."""
+        self.nb, self.resources = nb, resources
+        self.reset_execution_trackers()
+        self._stopped = ""
+        self.shutdown_kernel = "immediate"  # nothing a learner's code does at exit is waited for
+        self.km = self._kernel_manager(scratch)
+        known, verdicts = self.exercises(), {}
+        deadline = time.monotonic() + self.notebook_seconds
+        with self.setup_kernel(env=self._kernel_environment(sitting.path, scratch)):
+            for index, cell in enumerate(nb.cells):
+                exercise = graded_exercise(cell)
+                if not self._stopped and time.monotonic() > deadline:
+                    self._stopped = f"the notebook had run for {self.notebook_seconds:.0f} s before this cell"
+                if exercise in known:
+                    sitting.open(exercise)
+                    self._run_cell(cell, index)
+                    verdicts[index] = sitting.close(), self._note(cell)
+                elif "watch" not in cell.metadata.get("tags", []):
+                    self._run_cell(cell, index)
+        return verdicts
+
+    def _run_cell(self, cell, index: int) -> None:
+        """Run one cell unless the run has stopped; remember when and why it stops.
+
+        A cell that did not run to its end shows an error, and first: nbgrader gives a test cell without
+        one full marks.
+        """
+        if cell.cell_type != "code":
+            return
+        if not self._stopped:
+            self._chars = 0
+            try:
+                self.execute_cell(cell, index, store_history=True)
+                return
+            except DeadKernelError:
+                self._stopped = f"the kernel ended while cell {index + 1} was running"
+            except CellTimeoutError:
+                self._stopped = f"cell {index + 1} went on after {self.timeout} s, and after an interrupt"
+        error = new_output("error", ename="NotRun", evalue=self._stopped)
+        error.traceback = [f"This cell was not run to its end: {self._stopped}."]
+        cell.outputs.insert(0, error)
+
+    def _note(self, cell) -> str:
+        notes = []
+        if self._stopped:
+            notes.append(f"The run of this notebook stopped early: {self._stopped}.")
+        if "restored" in cell.metadata.get("tags", []):
+            notes.append("This check cell was missing in what was handed in and has been put back.")
+        return " ".join(notes)
+
+    def process_message(self, msg, cell, cell_index):
+        """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
+        if msg["msg_type"] in ("stream", "display_data", "execute_result", "error", "update_display_data"):
+            before, self._chars = self._chars, self._chars + len(str(msg["content"]))
+            if self._chars > self.cell_output_chars:
+                if before > self.cell_output_chars:
+                    return None
+                cut = f"\n... more than {self.cell_output_chars:,} characters of output: cut here\n"
+                msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": cut}}
+                msg["header"] = {**msg["header"], "msg_type": "stream"}
+        return super().process_message(msg, cell, cell_index)
+
+    # The sandbox goes here: these two methods alone decide how a learner's kernel is started.
+
+    def _kernel_manager(self, scratch: Path):
+        """The manager of a kernel that has not been started."""
+        kernel = self.create_kernel_manager()
+        kernel.connection_file = str(scratch / "kernel.json")
+        if os.name == "posix":
+            kernel.transport = "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
+        return kernel
+
+    def _kernel_environment(self, judge: str, scratch: Path) -> dict[str, str]:
+        """What the kernel's process sees: the judge's address, and nothing of the course or its secret."""
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment |= {
+            "GPULAB_JUDGE": str(judge),
+            "IPYTHONDIR": str(scratch / "ipython"),
+            "JUPYTER_CONFIG_DIR": str(scratch / "jupyter"),
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONSAFEPATH": "1",  # a random.py beside the notebook must not keep the kernel from starting
+        }
+        return environment

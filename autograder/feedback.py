@@ -1,0 +1,96 @@
+"""What a learner reads: the judge's words in the check cells, and the page they stand on."""
+
+import html
+import re
+
+from nbconvert.exporters import HTMLExporter
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import ClearHiddenTests
+from traitlets import List
+
+_MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
+_POLICY = (
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:\">"
+)
+
+
+def outputs_of(score, points: float, note: str = "") -> list:
+    """The outputs of a check cell: the judge's feedback, then a number that nbgrader reads as the grade.
+
+    Args:
+        score: the judge's ``Score``: ``exercise, points, max_points, tag, text, html, typed_name``. Its
+            ``html`` is escaped already. points: what the cell is worth; the grade is cut to 0 ... points.
+        note: a sentence of the run itself (a dead kernel, a cell put back), shown first.
+
+    nbgrader (utils.determine_grade) takes the first ``execute_result`` that is a number, and 0 as soon as
+    there is an error or a line on stderr; hence this order and nothing else.
+    """
+    grade = min(max(float(score.points), 0.0), float(points))
+    said = f"<p><strong>{html.escape(note)}</strong></p>" if note else ""
+    mark = {
+        "exercise": score.exercise,
+        "points": grade,
+        "max": float(points),
+        "tag": score.tag,
+        "typed_name": score.typed_name,
+    }
+    shown = new_output(
+        "display_data",
+        data={
+            "text/html": said + score.html,
+            "text/plain": f"{note}\n{score.text}" if note else score.text,
+        },
+        metadata={"gpulab": mark},
+    )
+    number = new_output("execute_result", data={"text/plain": f"{grade:.6g}"}, execution_count=None)
+    return [shown, number]
+
+
+class HideHiddenTests(ClearHiddenTests):
+    """Hidden tests of an instructor's own cells, out of the feedback page.
+
+    nbgrader leaves them in, with the traceback that quotes them. Here the region goes, and of an error in
+    such a cell only its kind is left: even its message may hold the value that was expected.
+    """
+
+    # nbconvert's HTML exporter sets this for every preprocessor; without the trait each page logs a warning.
+    display_data_priority = List(config=True)
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        """The cell without its hidden tests."""
+        if self.begin_test_delimeter not in cell.source:
+            return cell, resources
+        self._remove_hidden_test_region(cell)
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                output.evalue = "a test did not pass"
+                output.traceback = [f"{output.ename}: a test did not pass"]
+        return cell, resources
+
+
+class FeedbackPage(HTMLExporter):
+    """nbgrader's feedback page as one file that loads nothing and runs nothing.
+
+    The template fetches MathJax from a content network whatever the configuration says, and a notebook's
+    outputs may hold scripts that would run before an instructor's eyes: MathJax is taken out of the head,
+    and a policy in the page forbids every script and every request.
+    """
+
+    def from_notebook_node(self, nb, resources=None, **options):
+        """The page and its resources."""
+        page, resources = super().from_notebook_node(nb, resources, **options)
+        page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
+        return page.replace("<head>", f"<head>\n{_POLICY}", 1), resources
+
+
+def refusal_page(lab: str, reason: str) -> str:
+    """The page of a learner whose submission could not be graded: what was found and what to do."""
+    lab, reason = html.escape(lab), html.escape(reason)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{_POLICY}\n<meta charset="utf-8">\n<title>{lab}</title>\n'
+        "<style>body { font: 16px/1.5 sans-serif; max-width: 42em; margin: 2em auto; }</style>\n</head>\n"
+        f"<body>\n<h1>{lab}: not graded</h1>\n<p>{reason}</p>\n"
+        "<p>Nothing of your work has been lost. Hand it in again, and it will be graded as usual.</p>\n"
+        "</body>\n</html>\n"
+    )

@@ -1,0 +1,42 @@
+"""What every notebook of the course has in common: ids and plain metadata."""
+
+import re
+
+_GRADE_ID = re.compile(r"(\d\d)-(.+)")
+
+
+def grade_id_of(exercise: str) -> str:
+    """nbgrader's grade id of an exercise: ``'02.strand'`` gives ``'02-strand'``.
+
+    nbgrader 0.9.6 allows letters, digits, ``_`` and ``-`` only (nbgraderformat/v3.json).
+    """
+    return exercise.replace(".", "-", 1)
+
+
+def exercise_of(grade_id: str) -> str:
+    """The exercise id a grade id stands for; ``''`` when it has not the form of one."""
+    match = _GRADE_ID.fullmatch(grade_id)
+    return f"{match[1]}.{match[2]}" if match else ""
+
+
+def graded_exercise(cell) -> str:
+    """The exercise that this locked grade cell of a notebook marks, ``''`` for every other cell."""
+    meta = cell.metadata.get("nbgrader", {})
+    locked_grade_cell = meta.get("grade") and not meta.get("solution") and cell.cell_type == "code"
+    return exercise_of(meta.get("grade_id", "")) if locked_grade_cell else ""
+
+
+def make_plain(nb) -> None:
+    """Leave in ``nb`` no version, no widget state, no timing and no layout of the machine that saved it.
+
+    nbformat asks that widget metadata has its state; stored state without its kernel is of no use, so
+    both go (reported upstream as cleanlab/examples#102).
+    """
+    nb.metadata.clear()
+    nb.metadata.update(
+        kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
+        language_info={"name": "python"},
+    )
+    for cell in nb.cells:
+        for key in ("execution", "collapsed", "scrolled", "ExecuteTime", "jupyter"):
+            cell.metadata.pop(key, None)
