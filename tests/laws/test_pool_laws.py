@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gpulab.errors import OutOfMemory
 from gpulab.memory.pools import CuPyPool, PyTorchPool, largest_next
 from gpulab.report.account import Account, levels
+from gpulab.report.audit import audit
 from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Used, Withdrawn
 from gpulab.units import KiB, MiB
 
@@ -190,6 +191,16 @@ def test_when_all_is_freed_and_the_cache_emptied_the_device_has_everything_again
     watch = watched(pool)
     assert (watch.segments, watch.extents, watch.waiting) == ({}, {}, set())
     assert largest_next(pool) == (pool.limit or CAPACITY)
+
+
+@pytest.mark.parametrize("name", POOLS)
+@given(steps=STEPS)
+def test_the_audit_finds_no_broken_law(name, steps):
+    pool = POOLS[name]()
+
+    play(pool, steps)
+
+    assert audit(pool.ledger) == []
 
 
 @pytest.mark.parametrize("name", POOLS)

@@ -53,6 +53,7 @@ def test_a_plain_arena_runs_the_same_list():
         (["alloc", "b"], "operation", 'write ["alloc", name, bytes] or ["free", name]'),
         (["grow", "b", 1], "operation", "Operation 1, ['grow', 'b', 1]"),
         (["free", 3], "operation", "the name as text"),
+        (["alloc", 3, 512], "operation", "the name as text"),
         ("free", "operation", "Operation 1, 'free'"),
         (None, "operation", "Operation 1, None"),
         ({"free": "a"}, "operation", "Operation 1, {'free': 'a'}"),

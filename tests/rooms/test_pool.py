@@ -123,6 +123,25 @@ def test_a_growth_that_succeeds_after_a_segment_went_back_keeps_its_claim():
     ]
 
 
+def test_the_device_refuses_once_for_each_try():
+    pool = CuPyPool(6 * MiB)
+    first, second, _ = pool.allocate(1 * MiB), pool.allocate(2 * MiB), pool.allocate(1 * MiB, "keeper")
+    pool.free(second)
+    pool.free(first)
+    before = len(pool.ledger)
+
+    with pytest.raises(OutOfMemory):
+        pool.allocate(6 * MiB)
+
+    assert list(pool.ledger)[before + 2 :] == [
+        Refused(0, 7, 2 * MiB, 2 * MiB),
+        Freed(0, 1),
+        Freed(0, 3),
+        Refused(0, 7, 5 * MiB, 5 * MiB),
+        Refused(0, 6, 5 * MiB, 5 * MiB),
+    ]
+
+
 def test_a_retry_of_a_waiting_claim_grows_with_the_claim_that_waited_at_the_device():
     pool, keeper = pinned()
     with pytest.raises(OutOfMemory) as full:

@@ -150,6 +150,14 @@ def test_pytorch_hands_back_several_oversize_chunks_the_largest_first_when_none_
     assert pool.holes() == ((0, 30 * MiB),)
 
 
+def test_pytorch_counts_only_oversize_chunks_before_it_hands_back_everything():
+    pool = cached(PyTorchPool(100 * MiB, max_split_size=30 * MiB), 60 * MiB, 28 * MiB, 1 * KiB)
+
+    pool.allocate(85 * MiB)
+
+    assert (pool.total_bytes, pool.n_free_blocks) == (86 * MiB, 0)
+
+
 def test_pytorch_then_hands_back_everything_whole():
     pool = cached(PyTorchPool(64 * MiB, max_split_size=30 * MiB), 1 * MiB, 5 * MiB, 40 * MiB)
 
