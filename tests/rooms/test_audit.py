@@ -1,0 +1,174 @@
+"""One broken ledger a law; each goes red when that rule is taken out of ``laws``."""
+
+import pytest
+
+from gpulab.errors import BrokenLaw
+from gpulab.report.audit import audit, check
+from gpulab.report.laws import LAWS
+from gpulab.telemetry.events import (
+    Claimed,
+    Closed,
+    Freed,
+    Granted,
+    Opened,
+    Refused,
+    TimedOut,
+    Used,
+    Withdrawn,
+)
+from gpulab.telemetry.ledger import Ledger
+from gpulab.telemetry.shape import Contiguous, Slots, Units
+
+OPEN = Opened(0, "arena", 4096, "B")
+POOL = Opened(0, "pool", 0, "B", inside="arena")
+
+
+def claimed(claim, size=1024, shape=None, resource="arena", time_ns=1):
+    return Claimed(time_ns, claim, resource, size, shape or Contiguous(size, 512), f"owner {claim}")
+
+
+def held(claim, start, size=1024, **more):
+    return [claimed(claim, size, **more), Granted(1, claim, start, size)]
+
+
+SOUND = [
+    *(OPEN, POOL, claimed(1), Granted(1, 1, 0, 1024), Used(2, 1, 1000)),
+    *(
+        claimed(2, 4096),
+        Refused(3, 2, 3072, 3072),
+        Withdrawn(4, 2),
+        claimed(3, 4096, time_ns=4),
+        TimedOut(5, 3),
+    ),
+    *(claimed(4, 512, resource="pool", time_ns=5), Granted(6, 4, 512, 512), Freed(7, 4), Freed(8, 1)),
+    *(claimed(5, 4096, time_ns=8), Granted(8, 5, 0, 4096), Closed(9)),
+]
+SOUND[5] = claimed(2, 4096, time_ns=3)
+
+BROKEN = {
+    "time running back": ("time", [OPEN, claimed(1, time_ns=5), claimed(2, time_ns=4)], 2),
+    "opened twice": ("opened", [OPEN, OPEN], 1),
+    "opened inside nothing": ("opened", [Opened(0, "pool", 5, "B", inside="arena")], 0),
+    "no capacity": ("opened", [Opened(0, "arena", 0, "B")], 0),
+    "claim on a resource that is not open": ("opened", [claimed(1)], 0),
+    "serial used twice": ("claimed", [OPEN, claimed(1), claimed(1)], 2),
+    "claim of nothing": ("claimed", [OPEN, claimed(1, 0, Contiguous(512))], 1),
+    "grant of a claim nobody made": ("claimed", [OPEN, Granted(1, 7, 0, 512)], 1),
+    "granted twice": ("waiting", [OPEN, *held(1, 0), Granted(2, 1, 2048, 1024)], 3),
+    "refused while held": ("waiting", [OPEN, *held(1, 0), Refused(2, 1, 3072, 3072)], 3),
+    "withdrawn while held": ("waiting", [OPEN, *held(1, 0), Withdrawn(2, 1)], 3),
+    "timed out after withdrawal": ("waiting", [OPEN, claimed(1), Withdrawn(2, 1), TimedOut(3, 1)], 3),
+    "freed twice": ("held", [OPEN, *held(1, 0), Freed(2, 1), Freed(3, 1)], 4),
+    "used while waiting": ("held", [OPEN, claimed(1), Used(2, 1, 5)], 2),
+    "granted too little": ("size", [OPEN, claimed(1), Granted(1, 1, 0, 512)], 2),
+    "granted nothing of a divisible claim": (
+        "size",
+        [OPEN, claimed(1, 9, Units(9, divisible=True)), Granted(1, 1, -1, 0)],
+        2,
+    ),
+    "misaligned": ("place", [OPEN, claimed(1), Granted(1, 1, 256, 1024)], 2),
+    "not one of its slots": ("place", [OPEN, claimed(1, 2, Slots(2, (0, 4))), Granted(1, 1, 2, 2)], 2),
+    "past the end": ("bounds", [OPEN, claimed(1), Granted(1, 1, 3584, 1024)], 2),
+    "before the start": ("bounds", [OPEN, claimed(1), Granted(1, 1, -512, 1024)], 2),
+    "in no segment": ("bounds", [OPEN, POOL, *held(1, 0), *held(2, 2048, resource="pool")], 5),
+    "over the end of its segment": ("bounds", [OPEN, POOL, *held(1, 0), *held(2, 512, resource="pool")], 5),
+    "overlapping the one below": ("overlap", [OPEN, *held(1, 0), *held(2, 512)], 4),
+    "overlapping the one above": ("overlap", [OPEN, *held(1, 1024), *held(2, 512)], 4),
+    "covering a smaller one": ("overlap", [OPEN, *held(1, 512, 512), *held(2, 0, 2048)], 4),
+    "at the same place": ("overlap", [OPEN, *held(1, 0), *held(2, 0)], 4),
+    "more units than there are": (
+        "capacity",
+        [OPEN, *held(1, -1, 4000, shape=Units(4000)), *held(2, -1, 97, shape=Units(97))],
+        4,
+    ),
+    "more than the segments hold": (
+        "capacity",
+        [OPEN, POOL, *held(1, 0), *held(2, -1, 1025, shape=Units(1025), resource="pool")],
+        5,
+    ),
+    "more used than granted": ("used", [OPEN, *held(1, 0), Used(2, 1, 1025)], 3),
+    "less than nothing used": ("used", [OPEN, *held(1, 0), Used(2, 1, -1)], 3),
+    "free units that do not add up": (
+        "conservation",
+        [OPEN, *held(1, 0), claimed(2), Refused(2, 2, 3000, 9)],
+        4,
+    ),
+    "a stretch longer than all that is free": (
+        "conservation",
+        [OPEN, claimed(2), Refused(2, 2, 4096, 4097)],
+        2,
+    ),
+    "a segment freed under its grants": (
+        "inside",
+        [OPEN, POOL, *held(1, 0), *held(2, 0, 512, resource="pool"), Freed(2, 1)],
+        6,
+    ),
+}
+
+
+def test_a_sound_ledger_breaks_no_law():
+    assert audit(Ledger(SOUND)) == []
+    check(Ledger(SOUND))
+
+
+@pytest.mark.parametrize(("law", "facts", "event"), BROKEN.values(), ids=BROKEN)
+def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, facts, event):
+    assert [(violation.law, violation.event) for violation in audit(facts)] == [(law, event)]
+
+
+def test_every_law_has_a_ledger_that_breaks_it():
+    assert {law for law, _, _ in BROKEN.values()} == set(LAWS)
+
+
+def test_a_wrong_grant_is_told_once_and_not_again_with_its_use_and_its_end():
+    facts = [OPEN, *held(1, 0), *held(2, 512), Used(2, 2, 9), Freed(3, 2), Freed(3, 1), *held(3, 0)[:0]]
+
+    assert [violation.event for violation in audit(facts)] == [4]
+
+
+def test_several_violations_come_in_the_order_of_their_events():
+    facts = [OPEN, Freed(1, 9), *held(1, 0), Used(2, 1, 5000), Used(3, 1, 5000)]
+
+    assert [(found.law, found.event) for found in audit(facts)] == [("claimed", 1), ("used", 4), ("used", 5)]
+
+
+def test_the_message_gives_the_numbers_since_when_and_the_story_of_both_claims():
+    facts = [OPEN, *held(1, 0), *held(2, 512)]
+
+    with pytest.raises(BrokenLaw) as broken:
+        check(facts)
+
+    message = str(broken.value)
+    assert "got [512, 1,536), but claim 1 of 'owner 1' holds [0, 1,024) since #2" in message
+    assert "no unit is granted twice" in message
+    assert [line.split()[0] for line in message.splitlines()[1:]] == ["#1", "#2", "#3", "#4"]
+    assert (broken.value.law, broken.value.numbers) == ("overlap", {"event": 4})
+
+
+def test_a_segment_with_an_address_of_its_own_may_lie_beyond_the_capacity():
+    far = 1 << 40
+    facts = [OPEN, POOL, *held(1, far, 2048, shape=Units(2048)), *held(2, far + 512, 512, resource="pool")]
+
+    assert audit(facts) == []
+
+
+def test_what_was_freed_may_be_granted_again_and_a_refused_claim_may_still_be_granted():
+    facts = [
+        OPEN,
+        *held(1, 0, 4096),
+        claimed(2, 4096),
+        Refused(2, 2, 0, 0),
+        Freed(3, 1),
+        Granted(3, 2, 0, 4096),
+    ]
+
+    assert audit(facts) == []
+
+
+def test_forty_thousand_grants_are_audited_with_few_looks_at_each():
+    facts = [Opened(0, "arena", 40_000 * 512, "B")]
+    for claim in range(40_000):
+        facts += held(claim, claim * 7919 % 40_000 * 512, 512)
+    facts += [Freed(2, claim) for claim in range(40_000)]
+
+    assert audit(facts) == []

@@ -1,0 +1,145 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpulab.errors import BrokenLaw, TraceFault
+from gpulab.telemetry.clock import Clock
+from gpulab.telemetry.events import (
+    KINDS,
+    Claimed,
+    Closed,
+    Freed,
+    Granted,
+    Opened,
+    Refused,
+    TimedOut,
+    Used,
+    Withdrawn,
+)
+from gpulab.telemetry.ledger import Ledger
+from gpulab.telemetry.shape import Contiguous, Gang, Slots, Units
+
+FACTS = [
+    Opened(0, "arena", 4096, "B"),
+    Claimed(5, 0, "arena", 100, Contiguous(512, 512), "chat"),
+    Granted(5, 0, 0, 512),
+    Used(5, 0, 100),
+    Claimed(6, 1, "arena", 9000, Gang((Units(3), Slots(2, (0, 4))), together=True), 'a "Zoë" – 中\n'),
+    Refused(6, 1, 3584, 3584),
+    Withdrawn(7, 1),
+    Claimed(7, 2, "arena", 1, Units(1, divisible=True), "chat"),
+    TimedOut(8, 2),
+    Freed(9, 0),
+    Closed(9),
+]
+
+
+def test_a_ledger_reads_like_a_list_of_its_facts():
+    ledger = Ledger(FACTS)
+
+    assert (len(ledger), ledger[1], ledger[-1], list(ledger)) == (11, FACTS[1], FACTS[-1], FACTS)
+    assert (ledger.start_ns, ledger.end_ns) == (0, 9)
+    assert ledger == Ledger(FACTS)
+    assert ledger != Ledger(FACTS[:-1])
+    assert repr(ledger) == "<Ledger: 11 facts, 0 to 9 ns>"
+
+
+def test_append_returns_the_serial_and_refuses_time_that_runs_back():
+    ledger = Ledger()
+
+    assert [ledger.append(FACTS[0]), ledger.append(FACTS[2])] == [0, 1]
+    with pytest.raises(BrokenLaw, match="Used at 4 ns was written after #1 at 5 ns") as broken:
+        ledger.append(Used(4, 0, 1))
+
+    assert (broken.value.law, broken.value.numbers, len(ledger)) == ("time", {"event": 2}, 2)
+
+
+def test_facts_are_found_by_kind_by_owner_and_by_claim():
+    ledger = Ledger(FACTS)
+
+    assert ledger.of(Granted, Freed) == [FACTS[2], FACTS[9]]
+    assert ledger.serials(Claimed) == [1, 4, 7]
+    assert ledger.owned_by("chat") == [FACTS[1], FACTS[2], FACTS[3], FACTS[7], FACTS[8], FACTS[9]]
+    assert ledger.owned_by("nobody") == []
+    assert ledger.story(0, last=2) == [(3, FACTS[3]), (9, FACTS[9])]
+
+
+def test_columns_are_whole_number_arrays_with_the_serial_in_front():
+    columns = Ledger(FACTS).columns(Claimed)
+
+    assert list(columns) == ["serial", "time_ns", "claim", "resource", "size", "shape", "owner"]
+    assert columns["serial"].tolist() == [1, 4, 7]
+    assert columns["size"].dtype == np.int64
+    assert columns["owner"][0] == "chat"
+
+
+def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    Ledger(FACTS).to_jsonl(path)
+
+    assert {type(fact).__name__ for fact in FACTS} == set(KINDS)
+    assert Ledger.from_jsonl(path) == Ledger(FACTS)
+    assert path.read_bytes().count(b"\n") == len(FACTS) + 1
+    assert b"\r" not in path.read_bytes()
+
+
+def test_equal_ledgers_have_equal_bytes_and_digests_in_another_process(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    Ledger(FACTS).to_jsonl(path)
+    code = f"from gpulab.telemetry.ledger import Ledger; print(Ledger.from_jsonl({str(path)!r}).digest())"
+
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert other.stdout.strip() == Ledger(FACTS).digest()
+    assert Ledger(FACTS[:-1]).digest() != Ledger(FACTS).digest()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    {
+        "cut off": ('["Freed",9', "line 4, column 11"),
+        "unknown kind": ('["Vanished",9,0]', "Vanished"),
+        "too few fields": ('["Freed",9]', "Freed has 2 fields, not 1"),
+        "text for a number": ('["Freed",9,"0"]', "Freed.claim is '0', not int"),
+        "a truth value for a number": ('["Freed",9,true]', "Freed.claim is True, not int"),
+        "a fraction": ('["Freed",9.5,0]', "Freed.time_ns is 9.5"),
+        "not a number": ('["Freed",9,NaN]', "NaN is no number of a ledger"),
+        "unknown shape": ('["Claimed",9,9,"arena",1,["cloud",1],""]', "cloud"),
+        "time running back": ('["Freed",1,0]', "written after"),
+        "no list": ("7", "is no fact"),
+        "empty line": ("", "is no fact"),
+        "an object": ('{"Freed":1}', "is no fact"),
+    }.values(),
+)
+def test_a_broken_line_is_named_with_its_place_and_nothing_before_it_is_lost(tmp_path, line, says):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text("\n".join([*list(Ledger(FACTS[:2]).lines()), line, *list(Ledger(FACTS).lines())[3:]]))
+
+    with pytest.raises(TraceFault) as fault:
+        Ledger.from_jsonl(path)
+
+    assert says in str(fault.value)
+    assert "line 4" in str(fault.value)
+    assert fault.value.good == FACTS[:2]
+    assert fault.value.rows[0][0::2] == (4, line)
+
+
+def test_a_file_that_is_no_ledger_is_refused_at_its_first_line(tmp_path):
+    path = tmp_path / "other.jsonl"
+    path.write_text('{"something": "else"}\n')
+
+    with pytest.raises(TraceFault, match="line 1, column 1"):
+        Ledger.from_jsonl(path)
+
+
+def test_a_clock_moves_forward_stands_still_and_never_goes_back():
+    clock = Clock(5)
+    clock.advance_to(5)
+    clock.advance_to(9)
+
+    with pytest.raises(BrokenLaw, match="from 9 ns to 8 ns"):
+        clock.advance_to(8)
+
+    assert clock.now_ns == 9
