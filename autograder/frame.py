@@ -91,4 +91,6 @@ def _convert(command: str, converter: type, nbgrader, lab: str, student: str) ->
                 raise FileNotFoundError(f"no notebook in {folder}")
 
     with temp_attrs(nbgrader.coursedir, assignment_id=lab, student_id=student):
-        return run(command, capture_log(OneSubmission(coursedir=nbgrader.coursedir, parent=nbgrader, force=True)))
+        return run(
+            command, capture_log(OneSubmission(coursedir=nbgrader.coursedir, parent=nbgrader, force=True))
+        )

@@ -1,6 +1,7 @@
 """What was handed in, before anything runs: every submission is listed, with a reason if it is refused."""
 
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def _fault(notebook: Path) -> str:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         return f"{notebook.name} is not JSON: {error}. {again}"
-    fault = _not_a_notebook(content)
+    fault = _not_a_notebook(content) or _not_read_by_nbformat(text)
     return f"{notebook.name} is JSON but not a notebook: {fault}. {again}" if fault else ""
 
 
@@ -114,6 +115,19 @@ def _not_a_cell(cell: object) -> str:
     tags = metadata.get("tags", [])
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         return "has tags that are not a list of words"
+    return ""
+
+
+def _not_read_by_nbformat(text: str) -> str:
+    """What nbformat, the reader of all later steps, says of it; faults that it repairs or bears are none."""
+    import nbformat
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nbformat.reads(text, as_version=4, capture_validation_error={})
+    except Exception as error:  # it raises whatever the content makes it stumble over
+        return f"nbformat cannot read it ({error})"
     return ""
 
 

@@ -53,8 +53,7 @@ c.GenerateAssignment.post_convert_hook = "autograder.release.finish"
 
 # Grading.
 c.Autograde.sanitize_preprocessors = [
-    "nbgrader.preprocessors.ClearOutput",
-    "autograder.restore.RestoreCells",  # in the place of DeduplicateIds, which leaves what the next refuse
+    "autograder.restore.RestoreCells",  # in the place of ClearOutput and DeduplicateIds, and first
     "nbgrader.preprocessors.OverwriteKernelspec",
     "nbgrader.preprocessors.OverwriteCells",
     "nbgrader.preprocessors.CheckCellMetadata",

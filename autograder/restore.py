@@ -1,26 +1,35 @@
 """The released cells of a submission, whatever the learner's tools have made of them."""
 
-from nbformat.v4 import new_code_cell, new_markdown_cell
+import re
+
+from nbformat.v4 import nbformat, nbformat_minor, new_code_cell, new_markdown_cell, new_raw_cell
+from nbformat.v4.nbbase import validate
+from nbformat.validator import ValidationError
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder.notebooks import make_plain
 
+_CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # JEP 62
+_NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
 
 class RestoreCells(NbGraderPreprocessor):
-    """A submission whose nbgrader metadata is the released one, and which lacks no graded cell.
+    """A submission that is a valid notebook without outputs, has the released metadata, lacks no graded cell.
 
     nbgrader believes most of what stands in a submission's cells: a copied solution cell stops the run
     of the whole class (jupyter/nbgrader#1083), a flipped flag or a deleted check cell fails the
     submission. So the metadata is written anew from the gradebook. Of several cells with one id the
     last one counts, as with nbgrader; the others become the learner's own. A graded cell that is
-    missing is put back behind the released cell that stood before it, and tagged ``restored``. The
-    notebook's own metadata (kernel, widgets) is made plain too: OverwriteKernelspec sets the kernel.
-    Sources are not touched here: OverwriteCells restores those of locked cells afterwards.
+    missing is put back behind the released cell that stood before it, and tagged ``restored``.
+
+    nbconvert checks the whole notebook after each step, so this is the first one: it drops outputs,
+    makes ids unique and writes a cell anew that nbformat would not accept. Sources are not touched
+    here: OverwriteCells restores those of locked cells afterwards, OverwriteKernelspec sets the kernel.
     """
 
     def preprocess(self, nb, resources):
-        """The notebook with the released metadata."""
+        """The notebook as nbgrader's next steps need it."""
         place = resources["nbgrader"]
         with Gradebook(place["db_url"]) as gradebook:
             notebook = gradebook.find_notebook(place["notebook"], place["assignment"])
@@ -28,8 +37,27 @@ class RestoreCells(NbGraderPreprocessor):
             sources = {cell.name: cell.source for cell in notebook.source_cells}
         make_plain(nb)
         present = _rewrite_metadata(nb, released)
+        _make_valid(nb)
         _put_back(nb, released, sources, present)
         return nb, resources
+
+
+def _make_valid(nb) -> None:
+    """Drop outputs, give every cell an id of its own, write a cell anew that is not valid."""
+    nb.nbformat, nb.nbformat_minor = nbformat, nbformat_minor
+    seen = set()
+    for index, cell in enumerate(nb.cells):
+        given = cell.get("id")
+        usable = isinstance(given, str) and _CELL_ID.fullmatch(given) and given not in seen
+        cell["id"] = given if usable else f"cell-{index}-{len(nb.cells)}"
+        seen.add(cell["id"])
+        if cell.cell_type == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+        try:
+            validate(cell, f"{cell.cell_type}_cell")
+        except ValidationError:
+            kept = {"nbgrader": cell.metadata["nbgrader"]} if "nbgrader" in cell.metadata else {}
+            nb.cells[index] = _NEW_CELL[cell.cell_type](cell.source, metadata=kept, id=cell["id"])
 
 
 def _released_metadata(notebook) -> dict[str, dict]:
@@ -77,7 +105,7 @@ def _put_back(nb, released: dict[str, dict], sources: dict[str, str], present: s
                 if cell.metadata.get("nbgrader", {}).get("grade_id") == name
             )
         elif metadata["grade"] or metadata["task"]:
-            new_cell = new_code_cell if metadata["cell_type"] == "code" else new_markdown_cell
+            new_cell = _NEW_CELL[metadata["cell_type"]]
             cell = new_cell(sources[name], metadata={"nbgrader": metadata, "tags": ["restored"]})
             nb.cells.insert(after, cell)
             after += 1

@@ -1,0 +1,130 @@
+"""The instructor's commands: ``python -m autograder release | grade | outputs``."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from autograder.places import Places
+from gpulab.startup import skip_slow_grammar
+
+app = typer.Typer(help="Release labs, grade them, keep their stored outputs true.", no_args_is_help=True)
+
+_COLOURS = {"graded": "green", "refused": "yellow", "failed": "red"}
+
+LabsArgument = Annotated[
+    list[str] | None, typer.Argument(help="Names of labs; all of them if none is given.")
+]
+
+
+def _labs(names: list[str] | None, console: Console) -> list[str]:
+    """The labs that are meant; ends the command with one sentence when a name is wrong."""
+    places = Places.found()
+    try:
+        for name in names or []:
+            places.source(name)
+    except LookupError as error:
+        console.print(error.args[0], markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    return names or places.lab_names()
+
+
+def _line(console: Console):
+    return lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def release(
+    labs: LabsArgument = None,
+    exchange: Annotated[bool, typer.Option(help="Also put it into nbgrader's exchange.")] = False,
+) -> None:
+    """Build the learner's release of each lab from its source notebook."""
+    from autograder import release as builder
+
+    skip_slow_grammar()
+    console = Console()
+    say = _line(console)
+    for lab in _labs(labs, console):
+        try:
+            if not builder.is_stale(lab):
+                say(f"{lab}: the release is up to date")
+            builder.build(lab, progress=say)
+            if exchange:
+                builder.publish(lab)
+                say(f"{lab}: in the exchange, to be fetched")
+        except Exception as error:  # one lab that fails is told, with its reason, and ends the command
+            say(f"{lab}: {error}")
+            raise typer.Exit(2) from None
+
+
+@app.command()
+def grade(
+    lab: Annotated[str, typer.Argument(help="Name of the lab.")],
+    collect: Annotated[bool, typer.Option(help="First collect what lies in the exchange.")] = True,
+    only: Annotated[str | None, typer.Option(help="Grade this student alone.")] = None,
+) -> None:
+    """Collect, grade and write feedback for one lab, then export the marks.
+
+    Ends with 0 if every submission was graded, 1 if some were refused, 2 if grading itself failed.
+    """
+    console = Console()
+    _labs([lab], console)
+    skip_slow_grammar()
+    from autograder.batch import Batch
+    from autograder.frame import NbgraderFailed
+
+    say = _line(console)
+    try:
+        outcomes = Batch(lab, say).grade(collect=collect, only=only)
+    except NbgraderFailed as failure:
+        say(str(failure))
+        raise typer.Exit(2) from None
+    if not outcomes:
+        say(f"{lab}: nothing was handed in" + (f" by {only}" if only else ""))
+        raise typer.Exit(1 if only else 0)
+    console.print(_table(lab, outcomes))
+    states = {outcome.status for outcome in outcomes}
+    raise typer.Exit(2 if "failed" in states else 1 if "refused" in states else 0)
+
+
+def _table(lab: str, outcomes) -> Table:
+    """The outcomes as a table for a terminal."""
+    table = Table(title=lab, title_justify="left")
+    for name, side in (("student", "left"), ("status", "left"), ("points", "right"), ("reason", "left")):
+        table.add_column(name, justify=side, overflow="fold")
+    for one in outcomes:
+        points = "" if one.score is None else f"{one.score:g} / {one.max_score:g}"
+        table.add_row(
+            _plain(one.student),
+            f"[{_COLOURS[one.status]}]{one.status}[/]",
+            points,
+            _plain(one.reason or one.notes),
+        )
+    return table
+
+
+def _plain(text: str):
+    from rich.text import Text
+
+    return Text(text)
+
+
+@app.command()
+def outputs(labs: LabsArgument = None) -> None:
+    """Run each source notebook, show what changed in its stored outputs, and store them.
+
+    Nothing is stored, and the command ends with 1, when an exercise's reference does not get full marks.
+    """
+    console = Console()
+    skip_slow_grammar()
+    from autograder.outputs import refresh
+
+    say, good = _line(console), True
+    for lab in _labs(labs, console):
+        good &= refresh(Places.found().source(lab), say)
+    raise typer.Exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,124 @@
+"""Stored outputs of the source notebooks: run, compare, show the difference, store."""
+
+import difflib
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from autograder.notebooks import graded_exercise, make_plain
+
+_CELL_SECONDS = 60
+
+
+def refresh(notebook: Path, say: Callable[[str], None]) -> bool:
+    """True when ``notebook`` was run and its outputs are stored; what changed is said, cell by cell.
+
+    False, and the file is left as it was, when a cell raises or an exercise's reference has not full
+    marks: each such exercise is named.
+    """
+    old = nbformat.read(notebook, as_version=4)
+    new = nbformat.read(notebook, as_version=4)
+    say(f"{notebook.stem}: running {sum(cell.cell_type == 'code' for cell in new.cells)} code cells ...")
+    make_plain(new)
+    try:
+        run_as_learner(new, notebook.parent)
+    except CellExecutionError as error:
+        say(f"{notebook.stem}: not stored, a cell raised:\n{error}")
+        return False
+    make_plain(new)
+    short = short_of_full_marks(new)
+    for line in short:
+        say(f"{notebook.stem}: not stored, {line}")
+    if short:
+        return False
+    changes = difference(old, new)
+    for line in changes:
+        say(line)
+    text = nbformat.writes(new) + "\n"
+    if text != notebook.read_text(encoding="utf-8"):
+        notebook.write_text(text, encoding="utf-8")
+        say(f"{notebook.stem}: stored" + ("" if changes else " (outputs equal, metadata tidied)"))
+    else:
+        say(f"{notebook.stem}: nothing has changed")
+    return True
+
+
+def run_as_learner(nb, folder: Path) -> None:
+    """Run ``nb`` in a fresh kernel in ``folder``, as a learner would; outputs and counts are written into it.
+
+    ``CellExecutionError`` at the first cell that raises.
+    """
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    client = NotebookClient(
+        nb,
+        timeout=_CELL_SECONDS,
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute()
+
+
+def verdicts(nb) -> dict[str, tuple[float, float]]:
+    """Points and full points of each exercise, from the mark that a check leaves in its output's metadata."""
+    found = {}
+    for cell in nb.cells:
+        for output in cell.get("outputs", []):
+            mark = output.get("metadata", {}).get("gpulab", {})
+            if "exercise" in mark:
+                found[mark["exercise"]] = (float(mark["points"]), float(mark["max"]))
+    return found
+
+
+def short_of_full_marks(nb) -> list[str]:
+    """A sentence for each exercise of ``nb`` that a check has not given full marks in this run."""
+    wanted = [graded_exercise(cell) for cell in nb.cells if graded_exercise(cell)]
+    got = verdicts(nb)
+    short = [f"{name}: its check cell shows no verdict" for name in wanted if name not in got]
+    short += [
+        f"{name}: the reference gets {points:g} of {most:g} points"
+        for name, (points, most) in got.items()
+        if points < most
+    ]
+    return sorted(short)
+
+
+def difference(old, new) -> list[str]:
+    """A unified diff of what each cell shows as text, headed by the cell's id; empty when all is equal."""
+    before = {cell.get("id", index): cell for index, cell in enumerate(old.cells)}
+    lines = []
+    for index, cell in enumerate(new.cells):
+        name = cell.get("id", index)
+        was, now = _shown(before.get(name, {})), _shown(cell)
+        lines += [
+            line.rstrip("\n")
+            for line in difflib.unified_diff(was, now, f"{name} (stored)", f"{name} (now)", lineterm="", n=1)
+        ]
+    return lines
+
+
+def _shown(cell) -> list[str]:
+    """The outputs of a cell as lines of text; pictures by a digest of their content."""
+    lines = []
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream":
+            lines += output.text.splitlines()
+        elif output.output_type == "error":
+            lines.append(f"{output.ename}: {output.evalue}")
+        else:
+            for kind, content in sorted(output.data.items()):
+                lines += _lines_of(kind, content)
+    return lines
+
+
+def _lines_of(kind: str, content) -> list[str]:
+    if kind == "text/plain":
+        return str(content).splitlines()
+    return [f"<{kind} {hashlib.sha256(repr(content).encode()).hexdigest()[:12]}>"]

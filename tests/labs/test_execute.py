@@ -1,0 +1,201 @@
+"""One notebook of one learner: points come from the judge, and nothing in it can stop the run."""
+
+from dataclasses import dataclass
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from nbgrader.utils import determine_grade
+
+from autograder.execute import JudgedExecute
+
+
+@dataclass(frozen=True)
+class Told:
+    """A score as the judge gives it."""
+
+    exercise: str
+    points: float
+    max_points: float = 3.0
+    tag: str = ""
+    text: str = "the judge's words"
+    html: str = "<p>the judge's words</p>"
+    typed_name: str = "ann"
+
+
+class FakeSitting:
+    """Gives the points it was made with; for an exercise whose cell never ran too, as a real one gives 0."""
+
+    path = "/no/judge"
+
+    def __init__(self, points: dict[str, float]) -> None:
+        self.points, self.asked, self.ended = points, [], False
+
+    def open(self, exercise: str) -> None:
+        self.asked.append(exercise)
+
+    def close(self) -> Told:
+        if self.points[self.asked[-1]] is None:
+            raise ArithmeticError("the judge broke down")
+        return Told(self.asked[-1], self.points[self.asked[-1]])
+
+    def end(self) -> None:
+        self.ended = True
+
+
+class Run(JudgedExecute):
+    """JudgedExecute before a fake judge and no course."""
+
+    def load_course(self):
+        return None
+
+    def write_card(self, folder, course) -> None:
+        (folder / "course.json").write_text("{}")
+
+    def exercises(self):
+        return self.sitting.points
+
+    def open_sitting(self, course, student):
+        return self.sitting
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs sources as one notebook: a function of the cells and the judge's points."""
+
+    def run(cells: list, points: dict[str, float], **settings):
+        nb = new_notebook(cells=cells)
+        execute = Run(**settings)
+        execute.sitting = FakeSitting(points)
+        resources = {"nbgrader": {"student": "ann"}, "metadata": {"path": str(tmp_path)}}
+        try:
+            execute.preprocess(nb, resources)
+        finally:
+            assert execute.sitting.ended
+        nbformat.validate(nb)
+        return nb
+
+    return run
+
+
+@pytest.fixture
+def check(cell_meta):
+    """Makes the locked check cell of an exercise."""
+
+    def make(grade_id: str, source: str, points: float = 3, tags: tuple = ()):
+        metadata = cell_meta(grade_id, grade=True, locked=True, points=points)
+        return new_code_cell(source, metadata=metadata | {"tags": list(tags)})
+
+    return make
+
+
+def shown(cell) -> str:
+    return "".join(
+        output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs
+    )
+
+
+def test_points_are_the_judges_whatever_a_check_cell_prints_shows_or_raises(run, check):
+    nb = run(
+        [
+            check("90-warned", "import sys; print('oh', file=sys.stderr)"),
+            check("90-claimed", "3.0"),
+            check("90-raised", "raise ValueError('no')"),
+            check("90-silent", "pass"),
+            check("90-too-much", "1"),
+            check("90-below", "1"),
+        ],
+        {
+            "90.warned": 2.5,
+            "90.claimed": 0.0,
+            "90.raised": 1.0,
+            "90.silent": 0.0,
+            "90.too-much": 9.0,
+            "90.below": -1.0,
+        },
+    )
+    assert [determine_grade(cell)[0] for cell in nb.cells] == [2.5, 0.0, 1.0, 0.0, 3.0, 0.0]
+    assert [shown(cell) for cell in nb.cells[:2]] == ["the judge's words2.5", "the judge's words0"]
+    mark = nb.cells[0].outputs[0].metadata["gpulab"]
+    assert mark == {"exercise": "90.warned", "points": 2.5, "max": 3.0, "tag": "", "typed_name": "ann"}
+
+
+def test_an_instructors_own_test_cell_keeps_nbgraders_rules_and_a_demonstration_is_not_run(run, check):
+    nb = run(
+        [
+            check("mine-passes", "assert True"),
+            check("mine-fails", "assert False"),
+            new_code_cell("open('ran', 'w')", metadata={"tags": ["watch"]}),
+            check("mine-partly", "import os; 1.5 if not os.path.exists('ran') else 0"),
+        ],
+        {},
+    )
+    assert [determine_grade(nb.cells[index])[0] for index in (0, 1, 3)] == [3.0, 0, 1.5]
+
+
+def test_a_dead_kernel_costs_what_comes_after_it_and_says_so(run, check):
+    nb = run(
+        [check("90-a", "1"), new_code_cell("import os; os._exit(1)"), check("90-b", "1"), check("mine", "1")],
+        {"90.a": 2.0, "90.b": 0.0},
+    )
+    assert [determine_grade(nb.cells[index])[0] for index in (0, 2)] == [2.0, 0.0]
+    note = "The run of this notebook stopped early: the kernel ended while cell 2 was running."
+    assert shown(nb.cells[2]).startswith(note)
+    assert note in nb.cells[2].outputs[0].data["text/html"]
+    assert note not in shown(nb.cells[0])
+
+
+def test_a_test_cell_that_was_not_reached_or_not_finished_scores_nothing(run, check):
+    nb = run([check("mine-ends-it", "print(3.0); import os; os._exit(1)"), check("mine", "assert True")], {})
+    assert [determine_grade(cell)[0] for cell in nb.cells] == [0, 0]
+
+
+def test_an_endless_loop_is_interrupted_and_the_rest_is_graded(run, check):
+    nb = run(
+        [new_code_cell("while True: pass"), check("90-a", "1"), check("mine", "2.0")],
+        {"90.a": 2.0},
+        timeout=1,
+    )
+    assert nb.cells[0].outputs[-1].ename == "CellTimeoutError"
+    assert [determine_grade(cell)[0] for cell in nb.cells[1:]] == [2.0, 2.0]
+
+
+def test_a_loop_that_swallows_interrupts_ends_the_run_and_not_the_grading(run, check):
+    stubborn = "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except BaseException: pass"
+    nb = run([new_code_cell(stubborn), check("90-a", "1")], {"90.a": 0.0}, timeout=1)
+    assert determine_grade(nb.cells[1])[0] == 0.0
+    assert "cell 1 went on after 1 s, and after an interrupt" in shown(nb.cells[1])
+
+
+def test_a_judge_that_breaks_down_is_raised_and_never_a_mark(run, check):
+    with pytest.raises(ArithmeticError, match="broke down"):
+        run([check("90-a", "1")], {"90.a": None})
+
+
+def test_a_learners_kernel_sees_neither_the_course_nor_the_shell_that_grades(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("GPULAB_COURSE", "/somewhere/secret")
+    monkeypatch.setenv("GPULAB_COURSE_SECRET", "s3cret")
+    monkeypatch.setenv("API_TOKEN", "t0ken")
+    (tmp_path / "random.py").write_text("raise SystemExit('shadowed')")
+    nb = run(
+        [new_code_cell("import os; print(dict(os.environ), os.getcwd(), os.environ['GPULAB_JUDGE'])")], {}
+    )
+    told = shown(nb.cells[0])
+    assert "/no/judge" in told
+    assert str(tmp_path) in told
+    assert [word for word in ("s3cret", "t0ken", "GPULAB_COURSE") if word in told] == []
+
+
+def test_a_flood_of_output_is_cut_when_it_arrives_and_costs_no_points(run, check):
+    flood = "for _ in range(100): print('x' * 10_000)"
+    nb = run([new_code_cell(flood), check("90-a", flood)], {"90.a": 3.0}, cell_output_chars=50_000)
+    assert len(shown(nb.cells[0])) < 60_000
+    assert "more than 50,000 characters of output: cut here" in shown(nb.cells[0])
+    assert determine_grade(nb.cells[1])[0] == 3.0
+
+
+def test_after_the_time_of_a_notebook_no_cell_is_started(run, check, tmp_path):
+    cells = [new_code_cell("open('ran', 'w')"), check("90-a", "1")]
+    nb = run(cells, {"90.a": 0.0}, notebook_seconds=-1.0)
+    assert "stopped early: the notebook had run for -1 s before this cell" in shown(nb.cells[1])
+    assert not (tmp_path / "ran").exists()
