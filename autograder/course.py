@@ -47,7 +47,8 @@ class Course:
         """The course of an instructor's ``folder``: its ``secret`` file, made on first use (mode 0600).
 
         Without the folder's ``secret`` but with ``GPULAB_COURSE_SECRET`` set, that is the secret. The public
-        ``course_id`` is a digest of the secret, so two courses never draw the same tasks.
+        ``course_id`` is a digest of the secret, so two courses never draw the same tasks; the secret "self"
+        is the open course of self-study.
         """
         path = Path(folder) / "secret"
         given = os.environ.get("GPULAB_COURSE_SECRET", "")
@@ -61,6 +62,8 @@ class Course:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as out:
                 out.write(secret + "\n")
+        if secret == "self":
+            return cls.self_study()
         public = hashlib.sha256(b"course/" + secret.encode()).hexdigest()[:12]
         return cls.of(public, secret.encode())
 

@@ -13,11 +13,13 @@ import socket
 import tempfile
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import final
 
 from autograder.channel import PACKET_BYTES, Asker, OverSocket, plain
 from autograder.course import Course
+from gpulab.telemetry.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,20 @@ class Exercise(ABC):
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         """The learner's own check: public inputs for builds, form only for answers."""
 
+    def watched(self, puzzle: object, part: str = "") -> Ledger:
+        """The naive rule on ``puzzle``, to be looked at."""
+        raise NotImplementedError(f"{self.id} has nothing to watch")
+
+    def reference(self, course: Course, puzzle: object) -> Ledger:
+        """The reference's run on ``puzzle``, to step through in practice."""
+        return self.watched(puzzle)
+
+    def practise(self, course: Course, puzzle: object, answered: dict) -> Score:
+        """Full feedback on answers to a practice puzzle; no points."""
+        raise NotImplementedError(
+            f"{self.id} is a build: check() plays it, variant() shows the reference's run"
+        )
+
 
 def share_of_way(share: float, cuts: tuple[tuple[float, float], ...]) -> float:
     """The credit of the highest cut that ``share`` reaches; ``cuts`` are (at least, credit), ascending."""
@@ -148,6 +164,23 @@ def as_points(share: float, points: float) -> float:
 def build_points(points: float, predicted: bool, reconciled: float, build: float) -> float:
     """10 % for a committed prediction, 20 % for the reconciling, 70 % for the build (each 0 to 1)."""
     return as_points(0.1 * predicted + 0.2 * reconciled + 0.7 * build, points)
+
+
+def numbers(value: object) -> list[int]:
+    """The whole numbers in a learner's list of event ids; anything else is left out."""
+    value = plain(value) if type(value) in (list, tuple) else [value]
+    return [item for item in value if type(item) is int][:20]
+
+
+def reconciliation(said: Commitments, cause: str, shows: set[int]) -> tuple[float, str]:
+    """Half for the right ``cause``, half for events that are all among ``shows``; and the line that says so."""
+    named = said.reconciled.get("cause") == cause
+    cited = numbers(said.reconciled.get("events", []))
+    shown = bool(cited) and all(event in shows for event in cited)
+    return 0.5 * named + 0.5 * shown, (
+        f"Reconciled: the term is {'right' if named else 'not right'}, "
+        f"the events cited {'show' if shown else 'do not show'} it."
+    )
 
 
 @final
@@ -199,12 +232,9 @@ class Sitting:
 
     def end(self) -> None:
         """Stop listening and remove the socket."""
+        with suppress(OSError):  # wakes the thread out of its accept
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        try:  # a closed listener does not wake its own accept: one connection does
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as wake:
-                wake.connect(self.path)
-        except OSError:
-            pass
         shutil.rmtree(self._folder, ignore_errors=True)
         self._thread.join(timeout=5)
 
@@ -240,13 +270,5 @@ class Sitting:
 
 
 def _send(connection: socket.socket, word: str) -> None:
-    try:
+    with suppress(OSError):  # the notebook may be gone; the score stands
         connection.send(word.encode())
-    except OSError:
-        pass  # the notebook is gone; the score stands
-
-
-def numbers(value: object) -> list[int]:
-    """The whole numbers in a learner's list of event ids; anything else is left out."""
-    value = plain(value) if type(value) in (list, tuple) else [value]
-    return [item for item in value if type(item) is int][:20]

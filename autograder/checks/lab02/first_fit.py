@@ -16,7 +16,7 @@ from autograder.judge import (
     Score,
     as_points,
     build_points,
-    numbers,
+    reconciliation,
     share_of_way,
 )
 from gpulab.errors import AllocatorFault
@@ -99,14 +99,14 @@ class FirstFitExercise(Exercise):
             if cause == "unscheduled" and 3 <= len(shows) <= 25:
                 return case
 
-    def watched(self, case: Case) -> Ledger:
-        """The bump allocator on ``case``; refused claims leave at once."""
-        return replay(case.claims, Bump(case.capacity), wait=False)
+    def watched(self, puzzle: Case, part: str = "") -> Ledger:
+        """The bump allocator on ``puzzle``; refused claims leave at once."""
+        return replay(puzzle.claims, Bump(puzzle.capacity), wait=False)
 
-    def reference(self, course: Course, case: Case) -> Ledger:
+    def reference(self, course: Course, puzzle: Case) -> Ledger:
         """The ledger the rule itself would write."""
-        arena = RuleArena(case.capacity, rules=course.rules[self.id])
-        for _ in play(case, arena):
+        arena = RuleArena(puzzle.capacity, rules=course.rules[self.id])
+        for _ in play(puzzle, arena):
             pass
         return arena.ledger
 
@@ -120,14 +120,16 @@ class FirstFitExercise(Exercise):
         cases = [graded_case(course.graded(self.id, n), rules, n, CLAIMS) for n in range(CASES)]
         outcomes = judged(cases, rules, asker)
         share, note = build_share(outcomes)
-        predicted, reconciled, notes = self._committed(course, said)
+        predicted = type(said.predicted.get("refusals")) is int
+        reconciled, shown = reconciliation(said, *self.key(course, said.learner))
+        notes = ("Prediction: " + ("committed." if predicted else "not committed."), shown, note)
         said_of = feedback(course, outcomes, cases, asker)
         return Score(
             self.id,
             build_points(self.points, predicted, reconciled, share),
             self.points,
             tag_of(outcomes),
-            (*notes, note),
+            notes,
             said_of,
             said.learner,
             share,
@@ -143,19 +145,6 @@ class FirstFitExercise(Exercise):
         return Score(
             self.id, points, self.points * 0.7, tag_of(outcomes), (note,), said_of, said.learner, share
         )
-
-    def _committed(self, course: Course, said: Commitments) -> tuple[bool, float, list[str]]:
-        predicted = type(said.predicted.get("refusals")) is int
-        cause, shows = self.key(course, said.learner)
-        named = said.reconciled.get("cause") == cause
-        cited = numbers(said.reconciled.get("events", []))
-        shown = bool(cited) and all(event in shows for event in cited)
-        notes = [
-            "Prediction: " + ("committed." if predicted else "not committed."),
-            f"Reconciled: the term is {'right' if named else 'not right'}, "
-            f"the events cited {'show' if shown else 'do not show'} it.",
-        ]
-        return predicted, 0.5 * named + 0.5 * shown, notes
 
 
 def evidence(ledger: Ledger) -> tuple[str, set[int]]:

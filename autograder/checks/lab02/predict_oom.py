@@ -1,13 +1,13 @@
 """02.predict-oom: the largest request that succeeds next, after six operations on CuPy's pool (F2)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import final
 
 from autograder.channel import Asker
 from autograder.course import Course
-from autograder.judge import Commitments, Exercise, Feedback, Score, as_points, numbers
+from autograder.judge import Commitments, Exercise, Feedback, Score, as_points, reconciliation
 from gpulab.memory.operations import run_operations
 from gpulab.memory.pools import CuPyPool, largest_next
 from gpulab.report.account import Account
@@ -106,8 +106,16 @@ class PredictOom(Exercise):
             draw = course.public(self.id + "/variant", variant)
         return OomPuzzle(_drawn(draw), _drawn(draw))
 
-    def watched(self, pair: Pair, which: str) -> Ledger:
-        """Trace ``which`` with one more claim at its end: 512 B more than the largest that succeeds."""
+    def watched(self, puzzle: OomPuzzle, part: str = "a") -> Ledger:
+        """Trace ``part`` of the shown pair, with a claim at its end of 512 B more than could succeed."""
+        return self.overrun(puzzle.shown, part)
+
+    def reference(self, course: Course, puzzle: OomPuzzle) -> Ledger:
+        """The same for trace a of the pair to be answered."""
+        return self.overrun(puzzle.graded, "a")
+
+    def overrun(self, pair: Pair, which: str) -> Ledger:
+        """Trace ``which`` of ``pair``, with a claim at its end of 512 B more than could succeed."""
         largest = largest_next(pair.pool(which))
         return run_operations(
             CuPyPool(pair.device_bytes), [*getattr(pair, which), ["alloc", "next", largest + 512]]
@@ -119,7 +127,7 @@ class PredictOom(Exercise):
 
     def evidence(self, pair: Pair) -> tuple[str, set[int]]:
         """The term of the failed claim in trace a, and the facts that made the extent that pins."""
-        ledger = self.watched(pair, "a")
+        ledger = self.overrun(pair, "a")
         terms = Account(ledger, "device→extent").at(ledger.end_ns - 1)
         cause = max(("fragmented", "unscheduled"), key=lambda term: getattr(terms, term))
         pin = _pin(pair)
@@ -130,24 +138,26 @@ class PredictOom(Exercise):
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         puzzle = self.puzzle(course, said.learner)
-        key = self.key(puzzle.graded)
         cause, shows = self.evidence(puzzle.shown)
         predicted = all(type(said.predicted.get(name)) is int for name in self.predicts)
-        named = said.reconciled.get("cause") == cause
-        cited = numbers(said.reconciled.get("events", []))
-        shown = bool(cited) and all(event in shows for event in cited)
-        worth = {"largest_a": 0.3, "largest_b": 0.2, "blocks_it": 0.2}
-        right = {name: _equal(said.answered.get(name), getattr(key, name)) for name in worth}
-        share = sum(part for name, part in worth.items() if right[name])
-        notes = (
-            "Prediction: " + ("committed." if predicted else "not committed."),
-            f"Reconciled: the term is {'right' if named else 'not right'}, "
-            f"the events cited {'show' if shown else 'do not show'} it.",
-            "Answers right: " + (", ".join(name for name in worth if right[name]) or "none") + ".",
-        )
-        tag, said_of = self._diagnosed(puzzle, said.answered, right)
-        points = as_points(0.1 * predicted + 0.1 * named + 0.1 * shown + share, self.points)
-        return Score(self.id, points, self.points, tag, notes, said_of, said.learner, share / 0.7)
+        reconciled, note = reconciliation(said, cause, shows)
+        answers = self._answers(puzzle, said.answered)
+        points = as_points(0.1 * predicted + 0.2 * reconciled + 0.7 * answers.build_share, self.points)
+        notes = ("Prediction: " + ("committed." if predicted else "not committed."), note, *answers.notes)
+        return replace(answers, points=points, max_points=self.points, notes=notes, typed_name=said.learner)
+
+    def practise(self, course: Course, puzzle: OomPuzzle, answered: dict) -> Score:
+        return self._answers(puzzle, answered)
+
+    def _answers(self, puzzle: OomPuzzle, answered: dict) -> Score:
+        """The answers alone: which are right, and what a wrong one shows."""
+        key = self.key(puzzle.graded)
+        worth = {"largest_a": 3, "largest_b": 2, "blocks_it": 2}  # sevenths of the share that answers carry
+        right = {name: _equal(answered.get(name), getattr(key, name)) for name in worth}
+        share = sum(part for name, part in worth.items() if right[name]) / 7
+        note = "Answers right: " + (", ".join(name for name in worth if right[name]) or "none") + "."
+        tag, said_of = self._diagnosed(puzzle, answered, right)
+        return Score(self.id, 0.0, 0.0, tag, (note,), said_of, build_share=share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         return answered_form(self, said, {"largest_a": int, "largest_b": int, "blocks_it": str})
@@ -172,7 +182,7 @@ class PredictOom(Exercise):
             "what the pool itself answers",
             f"{wrong[0] if wrong else 'blocks_it'} = {_short(got)}",
             question.format(got=format_bytes(got) if type(got) is int else "these bytes"),
-            _map(self.watched(puzzle.shown, "a")),
+            _map(self.overrun(puzzle.shown, "a")),
             "Trace a of the pair you watched, with one claim too many at its end.",
         )
         return tag, said_of

@@ -1,6 +1,6 @@
 """02.strand: what PyTorch's pool strands while a model loads, and the split cap that saves it (F1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from autograder.channel import Asker
@@ -83,20 +83,31 @@ class Strand(Exercise):
             if stranded * 100 >= reserved * 15 or size == "tiny":
                 return loading
 
+    def watched(self, puzzle: Loading, part: str = "") -> Ledger:
+        """The first three layers under the default rule."""
+        return Loading(3, puzzle.temp_mib, puzzle.weight_mib).run()
+
+    def reference(self, course: Course, puzzle: Loading) -> Ledger:
+        """The whole loading under the default rule."""
+        return puzzle.run()
+
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        loading = self.puzzle(course, said.learner)
-        reserved, stranded = reserved_and_stranded(loading)
-        answers = said.answered
+        answers = self.practise(course, self.puzzle(course, said.learner), said.answered)
+        points = as_points(answers.build_share, self.points)
+        return replace(answers, points=points, max_points=self.points, typed_name=said.learner)
+
+    def practise(self, course: Course, puzzle: Loading, answered: dict) -> Score:
+        reserved, stranded = reserved_and_stranded(puzzle)
         right = {
-            "reserved_mib": _is(answers.get("reserved_mib"), reserved),
-            "stranded_mib": _is(answers.get("stranded_mib"), stranded),
+            "reserved_mib": _is(answered.get("reserved_mib"), reserved),
+            "stranded_mib": _is(answered.get("stranded_mib"), stranded),
         }
-        credit, note = cap_credit(loading, answers.get("cap_mib"))
-        share = 0.3 * right["reserved_mib"] + 0.3 * right["stranded_mib"] + 0.4 * credit
-        tag, said_of = self._diagnosed(loading, answers, right, credit)
+        credit, note = cap_credit(puzzle, answered.get("cap_mib"))
+        # The cap weighs a quarter: 20 MiB serves every model, and no constant may earn more than that.
+        share = 0.4 * right["reserved_mib"] + 0.35 * right["stranded_mib"] + 0.25 * credit
+        tag, said_of = self._diagnosed(puzzle, answered, right, credit)
         notes = ("Numbers right: " + (", ".join(n for n in right if right[n]) or "none") + ".", note)
-        points = as_points(share, self.points)
-        return Score(self.id, points, self.points, tag, notes, said_of, said.learner, share)
+        return Score(self.id, 0.0, 0.0, tag, notes, said_of, build_share=share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         return answered_form(self, said, dict.fromkeys(self.fields, int))
