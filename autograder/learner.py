@@ -73,11 +73,12 @@ def learner(name: str | None = None) -> None:
     print(f"Hello {name}. Course: {Course.at_hand().course_id}. Your own tasks are drawn for this name.")
 
 
-def rules(exercise: str) -> None:
-    """Print the constants of this course for ``exercise``; your object finds them in ``self.rules``."""
-    _exercise(exercise)
-    for name, value in Course.at_hand().rules.get(exercise, {}).items():
+def rules(exercise: str) -> dict[str, int]:
+    """The constants of this course for ``exercise``, printed too; your object has them as ``self.rules``."""
+    given = Course.at_hand().rules.get(_exercise(exercise).id, {})
+    for name, value in given.items():
         print(f'self.rules["{name}"] is {value:,} B ({format_bytes(value)}) in this course')
+    return given
 
 
 def puzzle(exercise: str, part: str = ""):

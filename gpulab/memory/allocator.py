@@ -75,6 +75,14 @@ class Allocator(ABC):
         self._free_bytes = capacity
         self.ledger.append(Opened(self.clock.now_ns, resource, capacity, "B"))
         self.prepare()
+        hidden = sorted(set(vars(self)) & {name for name in dir(Allocator) if not name.startswith("_")})
+        if hidden:
+            raise AllocatorFault(
+                f"{type(self).__name__}.prepare set self.{hidden[0]}, which hides the method `{hidden[0]}` that every "
+                f"allocator has. Choose another name, for example self.holes.",
+                law="name",
+                name=hidden[0],
+            )
 
     # -- what a subclass writes ------------------------------------------------------------------
 
@@ -169,7 +177,7 @@ class Allocator(ABC):
         """The granted extents in order of their offsets. Cost: O(held)."""
         return tuple(self._held[offset] for offset in self._offsets)
 
-    def holes(self) -> Free:
+    def gaps(self) -> Free:
         """The free stretches ``((offset, size), ...)`` between the granted extents. Cost: O(held)."""
         holes, end = [], 0
         for offset in self._offsets:
@@ -250,7 +258,7 @@ class Allocator(ABC):
         return None
 
     def _refuse(self, claim: int, size: int) -> OutOfMemory:
-        largest = max((length for _, length in self.holes()), default=0)
+        largest = max((length for _, length in self.gaps()), default=0)
         self.ledger.append(Refused(self.clock.now_ns, claim, self._free_bytes, largest))
         if size > self.capacity:
             why = "That is more than the whole arena: no freeing would help; ask for less."

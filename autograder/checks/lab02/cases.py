@@ -46,7 +46,7 @@ class RuleArena(Allocator):
     """The rule of 02.first-fit itself, answered from the arena's own books: the lowest legal offset."""
 
     def place(self, size: int) -> int | None:
-        got = Contiguous(size, boundary(self.rules, size)).take(self.holes())
+        got = Contiguous(size, boundary(self.rules, size)).take(self.gaps())
         return got[0][0][0] if got else None
 
     def reclaim(self, offset: int, size: int) -> None:
@@ -125,7 +125,7 @@ def play(case: Case, allocator: Allocator):
             allocator.clock.advance_to(ends[0][0])
             allocator.free(heapq.heappop(ends)[2])
         allocator.clock.advance_to(claim.time_ns)
-        holes = allocator.holes()
+        holes = allocator.gaps()
         try:
             extent = allocator.allocate(claim.size, claim.owner)
         except OutOfMemory as full:
@@ -138,7 +138,7 @@ def play(case: Case, allocator: Allocator):
 
 def _aimed(draw: Random, arena: RuleArena, rules: dict) -> int:
     threshold, half = rules["threshold"], arena.capacity // 2
-    start, length = draw.choice(arena.holes() or ((0, half),))
+    start, length = draw.choice(arena.gaps() or ((0, half),))
     padded = -(-start // rules["boundary"]) * rules["boundary"] - start
     kinds = [
         threshold + draw.randrange(threshold // MiB) * MiB,  # any large

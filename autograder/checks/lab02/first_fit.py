@@ -209,7 +209,7 @@ def play_case(case: Case, rules: dict, asker: Asker, proved: set) -> Outcome:
             return _unanswered(outcome, cause)
         pieces.catch_up(arena.ledger)
         outcome.lawful, outcome.event = False, len(arena.ledger) - 1
-        outcome.tag = pieces.fault(fault, holes=arena.holes())
+        outcome.tag = pieces.fault(fault, holes=arena.gaps())
         outcome.expected, outcome.got = str(fault.numbers["expected"]), str(fault.numbers["got"])
         outcome.numbers = dict(fault.numbers)
     return outcome
