@@ -1,0 +1,102 @@
+"""The instructor's one command: one submission never costs another, our own failures are nobody's zero."""
+
+import csv
+
+import nbformat
+import pytest
+from nbgrader.preprocessors import Execute
+from typer.testing import CliRunner
+
+from autograder.__main__ import app
+from autograder.execute import JudgedExecute
+
+
+@pytest.fixture
+def grade(built):
+    """Runs ``autograder grade`` with options; its exit status, what it said, and the summary's rows."""
+
+    def run(*options: str):
+        result = CliRunner().invoke(app, ["grade", built.name, *options])
+        file = built.places.course / "summary.csv"
+        rows = list(csv.DictReader(file.read_text().splitlines())) if file.exists() else []
+        return result.exit_code, result.output, {row["student"]: row for row in rows}
+
+    return run
+
+
+def solved(built, code: str):
+    nb = nbformat.read(built.released, as_version=4)
+    nb.cells[2].source = code
+    return nb
+
+
+RIGHT = "def double(number): return number + number"
+
+
+def test_with_nothing_handed_in_the_command_says_so_and_ends_well(grade):
+    code, said, _ = grade()
+    assert (code, "90-tiny: nothing was handed in" in said) == (0, True)
+
+
+def test_a_lab_that_is_not_there_is_named_with_the_labs_there_are(built):
+    result = CliRunner().invoke(app, ["grade", "91-no"])
+    assert (result.exit_code, "There is: 90-tiny" in result.output) == (1, True)
+
+
+def test_a_failure_of_ours_is_told_apart_and_the_others_are_graded(built, grade, monkeypatch):
+    for student in ("ann", "bob", "cyd"):
+        built.hand_in(student, solved(built, RIGHT))
+
+    def open_sitting(self, course, student):
+        if student == "bob":
+            raise OSError("no socket left")
+        return JudgedExecute_open_sitting(self, course, student)
+
+    JudgedExecute_open_sitting = JudgedExecute.open_sitting
+    monkeypatch.setattr(JudgedExecute, "open_sitting", open_sitting)
+    code, said, rows = grade()
+    assert code == 2
+    assert [rows[name]["status"] for name in ("ann", "bob", "cyd")] == ["graded", "failed", "graded"]
+    assert rows["bob"]["reason"] == "nbgrader autograde: OSError: no socket left"
+    assert "[2/3] bob: failed" in said
+    log = built.places.course / "logs" / built.name / "bob.txt"
+    assert "open_sitting" in log.read_text()
+    assert rows["bob"]["score"] == ""
+
+
+def test_one_student_can_be_graded_again_alone(built, grade):
+    if not built.places.step("submitted", "bob", built.name).exists():
+        built.hand_in("bob", solved(built, RIGHT))
+    code, _, rows = grade("--only", "bob")
+    assert (code, list(rows), rows["bob"]["score"]) == (0, ["bob"], "3.0")
+
+
+def test_feedback_shows_neither_a_hidden_test_nor_what_it_expected(built, grade):
+    built.hand_in("dan", solved(built, "def double(number): return 8"))
+    _, _, rows = grade("--only", "dan")
+    page = (built.places.step("feedback", "dan", built.name) / f"{built.name}.html").read_text()
+    assert rows["dan"]["score"] == "0.0"
+    assert "AssertionError: a test did not pass" in page
+    assert [word for word in ("42", "HIDDEN", "2 * number") if word in nbcontent(page)] == []
+
+
+def nbcontent(page: str) -> str:
+    """The page without its style sheets, which hold all sorts of numbers."""
+    return page[page.index("<body") :]
+
+
+def test_a_source_changed_after_the_release_is_spoken_of_and_grading_goes_by_the_release(built, grade):
+    nb = nbformat.read(built.source, as_version=4)
+    nb.cells[4].source = "assert False"
+    built.save(nb)
+    code, said, rows = grade("--only", "dan")
+    assert "the source has changed since the release" in said
+    assert (code, list(rows)) == (0, ["dan"])
+
+
+def test_cells_run_under_our_execute_and_not_nbgraders_own(built, grade, monkeypatch):
+    def refuse(self, nb, resources):
+        raise AssertionError("the wrong preprocessor")
+
+    monkeypatch.setattr(Execute, "preprocess", refuse, raising=False)
+    assert grade("--only", "dan")[0] == 0
