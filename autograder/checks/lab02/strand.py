@@ -33,9 +33,9 @@ class Loading:
             written.append(["alloc", f"weight {layer}", self.weight_mib * MiB])
         return written
 
-    def run(self, cap_mib: int | None = None) -> Ledger:
+    def run(self, cap_mib: int | None = None, *, device: int = DEVICE) -> Ledger:
         """The ledger of the loading under PyTorch's rule, with ``max_split_size_mb`` = ``cap_mib``."""
-        pool = PyTorchPool(DEVICE, max_split_size=None if cap_mib is None else cap_mib * MiB)
+        pool = PyTorchPool(device, max_split_size=None if cap_mib is None else cap_mib * MiB)
         return run_operations(pool, self.operations())
 
     def text(self) -> str:
@@ -84,8 +84,8 @@ class Strand(Exercise):
                 return loading
 
     def watched(self, puzzle: Loading, part: str = "") -> Ledger:
-        """The first three layers under the default rule."""
-        return Loading(3, puzzle.temp_mib, puzzle.weight_mib).run()
+        """The first three layers under the default rule, on a device that just holds three temporaries."""
+        return first_layers(puzzle)
 
     def reference(self, course: Course, puzzle: Loading) -> Ledger:
         """The whole loading under the default rule."""
@@ -139,6 +139,11 @@ class Strand(Exercise):
             "The first three layers of your model, under the default rule.",
         )
         return tag, said_of
+
+
+def first_layers(loading: Loading) -> Ledger:
+    """Three layers of ``loading``, on a device small enough to see them."""
+    return Loading(3, loading.temp_mib, loading.weight_mib).run(device=3 * (loading.temp_mib + 1) * MiB)
 
 
 def reserved_and_stranded(loading: Loading, cap_mib: int | None = None) -> tuple[int, int]:
@@ -218,5 +223,4 @@ def _is(value: object, key: int) -> bool:
 def _map(loading: Loading) -> object:
     from gpulab.report.charts import memory_map
 
-    first = Loading(3, loading.temp_mib, loading.weight_mib)
-    return memory_map(first.run(), title="Three layers loading")
+    return memory_map(first_layers(loading), title="Three layers loading")
