@@ -11,25 +11,14 @@ the real layout, under its own shape: U units found a legal place. Then unschedu
 R - U, spare = F - R. No optimum is searched, so U is a lower bound of what could be placed.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 from gpulab.errors import BrokenLaw
-from gpulab.telemetry.events import (
-    Claimed,
-    Fact,
-    Freed,
-    Granted,
-    Opened,
-    TimedOut,
-    Used,
-    Withdrawn,
-)
+from gpulab.report.books import Books, LookedThrough
+from gpulab.telemetry.events import Opened
 from gpulab.telemetry.ledger import Ledger
-from gpulab.telemetry.shape import Contiguous, Free, Shape
-
-_BEYOND = 1 << 62  # an address after every segment, for the stretch that has none
 
 TERMS = ("used", "stranded", "fragmented", "unscheduled", "spare")
 
@@ -140,71 +129,14 @@ def levels(ledger: Ledger) -> list[str]:
     return found + [f"{resource.inside}→extent" for resource in opened if resource.inside]
 
 
-def split_free(free: Free, waiting: Iterable[Shape]) -> tuple[int, int, int]:
-    """``(unscheduled, fragmented, spare)`` of the free extents, given the shapes that wait.
-
-    ``waiting`` is in order of its claims; of equal sizes the earlier goes first.
-    """
-    return _split(free, sorted(waiting, key=lambda shape: shape.size))
-
-
-def _split(free: Free, by_size: Iterable[Shape]) -> tuple[int, int, int]:
-    left = total = sum(length for _, length in free)
-    reached = []
-    for shape in by_size:
-        if shape.size <= left:
-            left -= shape.size
-            reached.append(shape)
-        elif shape.divisible and left:
-            reached.append(shape)
-            left = 0
-        else:
-            break  # the rest is at least as large
-    placed = _stack(free, reached) if _stackable(free, reached) else _place(free, reached)
-    return placed, total - left - placed, left
-
-
-def _place(free: Free, shapes: list[Shape]) -> int:
-    placed = 0
-    for shape in shapes:
-        got = shape.take(free)
-        if got is not None:
-            placed += sum(length for _, length in got[0])
-            free = got[1]
-    return placed
-
-
-def _stackable(free: Free, shapes: list[Shape]) -> bool:
-    """All are plain stretches whose alignment every hole and every size keeps."""
-    aligns = {shape.align if type(shape) is Contiguous and not shape.divisible else 0 for shape in shapes}
-    if len(aligns) != 1 or 0 in aligns:
-        return False
-    align = aligns.pop()
-    return all(shape.size % align == 0 for shape in shapes) and all(start % align == 0 for start, _ in free)
-
-
-def _stack(free: Free, shapes: list[Contiguous]) -> int:
-    """What ``_place`` finds, in one walk: sizes only grow, so a hole too short for one is for all after."""
-    placed, holes = 0, iter(length for _, length in free)
-    room = next(holes, 0)
-    for shape in shapes:
-        while room < shape.size:
-            room = next(holes, None)
-            if room is None:
-                return placed
-        room -= shape.size
-        placed += shape.size
-    return placed
-
-
 def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The terms after each instant at which anything of this level changed."""
     opened = {fact.resource: fact for fact in ledger.of(Opened)}
     pool = next((fact.resource for fact in opened.values() if fact.inside == outer), None)
     if pool and inner == "extent":
-        books: _Books | _LookedThrough = _LookedThrough(outer, pool)
+        books: Books | LookedThrough = LookedThrough(outer, pool)
     else:
-        books = _Books(outer, opened[outer].inside, liquid=pool is not None)
+        books = Books(outer, opened[outer].inside, liquid=pool is not None)
     time_ns, changed = opened[outer].time_ns, False
     for serial, fact in enumerate(ledger):
         if changed and fact.time_ns > time_ns:
@@ -213,152 +145,3 @@ def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[
         if books.note(serial, fact):
             time_ns, changed = fact.time_ns, True
     yield time_ns, books.terms()
-
-
-class _Books:
-    """Who holds and who waits at one resource, kept up to date fact by fact."""
-
-    def __init__(self, resource: str, outside: str = "", *, liquid: bool = False) -> None:
-        self.resource, self.outside = resource, outside
-        self.liquid = liquid  # grants have no address here, or it does not matter
-        self.capacity = self.granted = self.used = 0
-        self.starts: list[int] = []  # of the holes, sorted
-        self.lengths: list[int] = []
-        self.mine: dict[int, Shape] = {}  # claims at this resource that wait or hold
-        self.held: dict[int, list[int]] = {}  # claim -> [start, size, used]
-        self.outer: dict[int, tuple[int, int] | None] = {}  # claims at the resource outside, once granted
-        self.waiting: list[tuple[int, int]] = []  # (size, claim), sorted
-
-    def note(self, serial: int, fact: Fact) -> bool:
-        """Take ``fact`` in; True if it concerns this resource and may change a term."""
-        match fact:
-            case Opened(resource=self.resource):
-                self.add(0, fact.capacity)
-            case Claimed(resource=self.resource):
-                self.mine[fact.claim] = fact.shape
-                insort(self.waiting, (fact.shape.size, fact.claim))
-            case Claimed(resource=self.outside):
-                self.outer[fact.claim] = None
-                return False
-            case Granted() if fact.claim in self.mine:
-                self._leave(serial, fact.claim)
-                self._grant(serial, fact)
-            case Granted() if fact.claim in self.outer:
-                self.outer[fact.claim] = fact.start, fact.size
-                self.add(fact.start, fact.size)
-            case Used() if fact.claim in self.held:
-                self.used += fact.units - self.held[fact.claim][2]
-                self.held[fact.claim][2] = fact.units
-            case Freed() if fact.claim in self.held:
-                start, size, used = self.held.pop(fact.claim)
-                del self.mine[fact.claim]
-                self.granted -= size
-                self.used -= used
-                if not self.liquid:
-                    self._join(start, size)
-            case Freed() if fact.claim in self.outer:
-                start, size = self.outer.pop(fact.claim)
-                self.capacity -= size
-                self.cut(serial, start, size)
-            case Withdrawn() | TimedOut() if fact.claim in self.mine:
-                self._leave(serial, fact.claim)
-                del self.mine[fact.claim]
-            case _:
-                return False
-        return True
-
-    def terms(self) -> tuple[int, ...]:
-        stranded = self.granted - self.used
-        free = self.capacity - self.granted
-        if not self.waiting or free == 0:
-            return self.capacity, self.used, stranded, 0, 0, free
-        shapes = (self.mine[claim] for _, claim in self.waiting)
-        unscheduled, fragmented, spare = _split(self.free(), shapes)
-        return self.capacity, self.used, stranded, fragmented, unscheduled, spare
-
-    def free(self) -> Free:
-        if self.liquid:
-            return ((0, self.capacity - self.granted),)
-        return tuple(zip(self.starts, self.lengths, strict=True))
-
-    def add(self, start: int, size: int) -> None:
-        self.capacity += size
-        if size and not self.liquid:
-            self._join(start, size)
-
-    def cut(self, serial: int, start: int, size: int) -> None:
-        """Take ``[start, start + size)`` out of the hole it lies in."""
-        if self.liquid:
-            return
-        index = bisect_right(self.starts, start) - 1
-        end = start + size
-        if index < 0 or self.starts[index] + self.lengths[index] < end:
-            raise BrokenLaw(
-                f"#{serial} takes [{start:,}, {end:,}) of {self.resource}, which is not free then. "
-                f"Two grants hold the same units, or one lies outside; run the audit for the story.",
-                law="overlap",
-                event=serial,
-            )
-        hole, length = self.starts[index], self.lengths[index]
-        parts = [(hole, start - hole), (end, hole + length - end)]
-        parts = [part for part in parts if part[1]]
-        self.starts[index : index + 1] = [part[0] for part in parts]
-        self.lengths[index : index + 1] = [part[1] for part in parts]
-
-    def _grant(self, serial: int, fact: Granted) -> None:
-        self.held[fact.claim] = [fact.start, fact.size, fact.size]
-        self.granted += fact.size
-        self.used += fact.size
-        if fact.start < 0:
-            self.liquid = True
-        self.cut(serial, fact.start, fact.size)
-
-    def _leave(self, serial: int, claim: int) -> None:
-        """End the claim's waiting."""
-        entry = (self.mine[claim].size, claim)
-        index = bisect_left(self.waiting, entry)
-        if index == len(self.waiting) or self.waiting[index] != entry:
-            raise BrokenLaw(f"#{serial}: claim {claim} does not wait.", law="waiting", event=serial)
-        del self.waiting[index]
-
-    def _join(self, start: int, size: int) -> None:
-        starts, lengths = self.starts, self.lengths
-        index = bisect_right(starts, start)
-        if index < len(starts) and starts[index] == start + size:
-            size += lengths.pop(index)
-            del starts[index]
-        if index and starts[index - 1] + lengths[index - 1] == start:
-            lengths[index - 1] += size
-        else:
-            starts.insert(index, start)
-            lengths.insert(index, size)
-
-
-class _LookedThrough:
-    """A device seen through its pool: what a claim on the pool could get if the pool gave all it can.
-
-    Whole cached segments can go back to the device, so with what the device has left they are one liquid
-    stretch; a hole in a segment that still holds something is a stretch of its own.
-    """
-
-    def __init__(self, device: str, pool: str) -> None:
-        self.device, self.capacity = device, 0
-        self.pool = _Books(pool, device)
-
-    def note(self, serial: int, fact: Fact) -> bool:
-        if isinstance(fact, Opened) and fact.resource == self.device:
-            self.capacity = fact.capacity
-            return True
-        outside = len(self.pool.outer)
-        return self.pool.note(serial, fact) or len(self.pool.outer) != outside
-
-    def terms(self) -> tuple[int, ...]:
-        pool = self.pool
-        segments = {segment for segment in pool.outer.values() if segment}
-        pieces = tuple(hole for hole in pool.free() if hole not in segments)
-        free = self.capacity - pool.granted
-        liquid = free - sum(length for _, length in pieces)
-        layout = (*pieces, (_BEYOND, liquid)) if liquid else pieces
-        shapes = (pool.mine[claim] for _, claim in pool.waiting)
-        unscheduled, fragmented, spare = _split(layout, shapes)
-        return self.capacity, pool.used, pool.granted - pool.used, fragmented, unscheduled, spare
