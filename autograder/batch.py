@@ -191,7 +191,11 @@ def write_summary(file: Path, lab: str, outcomes: list[Outcome]) -> None:
         rows = csv.writer(handle)
         rows.writerow(["lab", "student", "status", "score", "max_score", *cells, "reason", "notes"])
         for one in outcomes:
-            points = [one.points.get(name, "") for name in cells]
-            rows.writerow(
-                [lab, one.student, one.status, one.score, one.max_score, *points, one.reason, one.notes]
-            )
+            points = [_rounded(one.points.get(name)) for name in cells]
+            total = [_rounded(one.score), _rounded(one.max_score)]
+            rows.writerow([lab, one.student, one.status, *total, *points, one.reason, one.notes])
+
+
+def _rounded(points: float | None) -> float | str:
+    """Points without the dust that adding floats leaves; the judge gives hundredths."""
+    return "" if points is None else round(points, 4)

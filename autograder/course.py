@@ -64,6 +64,8 @@ class Course:
                 out.write(secret + "\n")
         if secret == "self":
             return cls.self_study()
+        if secret == "self":
+            return cls.self_study()
         public = hashlib.sha256(b"course/" + secret.encode()).hexdigest()[:12]
         return cls.of(public, secret.encode())
 

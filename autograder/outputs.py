@@ -1,14 +1,21 @@
 """Stored outputs of the source notebooks: run, compare, show the difference, store."""
 
+import copy
 import difflib
 import hashlib
+import json
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from traitlets.config import Config
 
+from autograder.checks import exercises
+from autograder.course import Course
 from autograder.notebooks import graded_exercise, make_plain
 
 _CELL_SECONDS = 60
@@ -17,8 +24,9 @@ _CELL_SECONDS = 60
 def refresh(notebook: Path, say: Callable[[str], None]) -> bool:
     """True when ``notebook`` was run and its outputs are stored; what changed is said, cell by cell.
 
-    False, and the file is left as it was, when a cell raises or an exercise's reference has not full
-    marks: each such exercise is named.
+    The notebook is run twice: as a learner runs it, for its outputs, and before the judge of the
+    self-study course, for the marks of its solutions. False, and the file is left as it was, when a cell
+    raises or an exercise has not full marks in both: each such exercise is named.
     """
     old = nbformat.read(notebook, as_version=4)
     new = nbformat.read(notebook, as_version=4)
@@ -30,7 +38,9 @@ def refresh(notebook: Path, say: Callable[[str], None]) -> bool:
         say(f"{notebook.stem}: not stored, a cell raised:\n{error}")
         return False
     make_plain(new)
-    short = short_of_full_marks(new)
+    short = short_of_full_marks(new, verdicts(new), "its check")
+    if not short:
+        short = short_of_full_marks(new, judged(new), "the judge")
     for line in short:
         say(f"{notebook.stem}: not stored, {line}")
     if short:
@@ -55,15 +65,42 @@ def run_as_learner(nb, folder: Path) -> None:
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    client = NotebookClient(
-        nb,
-        timeout=_CELL_SECONDS,
-        kernel_name="python3",
-        record_timing=False,
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(folder)}},
+    with tempfile.TemporaryDirectory(prefix="gpulab-") as scratch:
+        client = NotebookClient(
+            nb,
+            timeout=_CELL_SECONDS,
+            kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,
+            resources={"metadata": {"path": str(folder)}},
+            config=_own_sockets(Path(scratch)),
+        )
+        client.execute()
+
+
+def _own_sockets(scratch: Path) -> Config:
+    """A kernel that is reached through files in ``scratch`` where the system has such sockets."""
+    transport = "ipc" if os.name == "posix" else "tcp"
+    return Config(
+        {"KernelManager": {"transport": transport, "connection_file": str(scratch / "kernel.json")}}
     )
-    client.execute()
+
+
+def judged(nb) -> dict[str, tuple[float, float]]:
+    """Points and full points of each exercise of ``nb``, as the judge of the self-study course gives them."""
+    if not any(graded_exercise(cell) in exercises() for cell in nb.cells):
+        return {}
+    from autograder.execute import JudgedExecute
+
+    class SelfStudyExecute(JudgedExecute):
+        def load_course(self) -> Course:
+            return Course.self_study()
+
+    submission = copy.deepcopy(nb)
+    with tempfile.TemporaryDirectory(prefix="gpulab-") as folder:
+        resources = {"nbgrader": {"student": ""}, "metadata": {"path": folder}}
+        SelfStudyExecute().preprocess(submission, resources)
+    return verdicts(submission)
 
 
 def verdicts(nb) -> dict[str, tuple[float, float]]:
@@ -77,17 +114,18 @@ def verdicts(nb) -> dict[str, tuple[float, float]]:
     return found
 
 
-def short_of_full_marks(nb) -> list[str]:
-    """A sentence for each exercise of ``nb`` that a check has not given full marks in this run."""
-    wanted = [graded_exercise(cell) for cell in nb.cells if graded_exercise(cell)]
-    got = verdicts(nb)
-    short = [f"{name}: its check cell shows no verdict" for name in wanted if name not in got]
+def short_of_full_marks(nb, got: dict[str, tuple[float, float]], who: str) -> list[str]:
+    """A sentence for each exercise of ``nb`` to which ``who`` has not given full marks in ``got``."""
+    wanted = sorted({graded_exercise(cell) for cell in nb.cells} - {""})
+    if who == "the judge":
+        wanted = [name for name in wanted if name in exercises()]
+    short = [f"{name}: {who} gives no verdict" for name in wanted if name not in got]
     short += [
-        f"{name}: the reference gets {points:g} of {most:g} points"
-        for name, (points, most) in got.items()
+        f"{name}: {who} gives the reference {points:g} of {most:g} points"
+        for name, (points, most) in sorted(got.items())
         if points < most
     ]
-    return sorted(short)
+    return short
 
 
 def difference(old, new) -> list[str]:
@@ -121,4 +159,5 @@ def _shown(cell) -> list[str]:
 def _lines_of(kind: str, content) -> list[str]:
     if kind == "text/plain":
         return str(content).splitlines()
-    return [f"<{kind} {hashlib.sha256(repr(content).encode()).hexdigest()[:12]}>"]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return [f"<{kind} {digest[:12]}>"]

@@ -46,6 +46,8 @@ class Person:
 def people(tmp_path_factory):
     """An instructor and two learners, who share the exchange and nothing else."""
     folder = tmp_path_factory.mktemp("chain")
+    (folder / "course").mkdir()
+    (folder / "course" / "secret").write_text("self\n")  # the source's answers are those of the open door
     (folder / "start").mkdir()
     (folder / "start" / "sitecustomize.py").write_text(QUIET_START)  # 0.75 s less for each command
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
@@ -129,3 +131,14 @@ def test_the_one_command_gives_the_same_marks_and_hands_back_what_it_can(people,
     }
     assert rows["no-notebook"]["status"] == "refused"
     assert "is not in what was handed in" in rows["no-notebook"]["reason"]
+
+
+def test_the_answers_in_the_open_repository_are_worth_little_in_a_course_with_a_secret(people, chain):
+    folder, person = people
+    (folder / "course" / "secret").write_text("another course\n")
+    person["instructor"].types("python", "-m", "autograder", "grade", LAB, "--only", "solved")
+    (row,) = csv.DictReader((folder / "course" / "summary.csv").read_text().splitlines())
+    assert float(row["02-first-fit"]) > 3.0  # code is code in every course
+    assert float(row["02-predict-oom"]) < 1.5
+    assert float(row["02-strand"]) < 1.5
+    assert row["notes"] == "answers were given under the name sam"

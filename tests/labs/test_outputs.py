@@ -1,5 +1,7 @@
 """Stored outputs: run anew, shown where they differ, and stored only when every reference has full marks."""
 
+from pathlib import Path
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -56,8 +58,8 @@ def test_running_again_changes_no_byte_and_says_so(lab):
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        (CHECK.format(points=2.5), "not stored, 90.double: the reference gets 2.5 of 3 points"),
-        ("'3 of 3'", "not stored, 90.double: its check cell shows no verdict"),
+        (CHECK.format(points=2.5), "not stored, 90.double: its check gives the reference 2.5 of 3 points"),
+        ("'3 of 3'", "not stored, 90.double: its check gives no verdict"),
         ("raise ValueError('broken')", "not stored, a cell raised"),
     ],
 )
@@ -67,3 +69,14 @@ def test_nothing_is_stored_unless_every_exercise_shows_full_marks(lab, check, sa
     assert not refresh(path, lines.append)
     assert path.read_bytes() == before
     assert said in "\n".join(lines)
+
+
+def test_a_wrong_answer_in_a_source_is_found_by_the_judge_though_its_check_tells_nothing(tmp_path):
+    source = Path(__file__).parents[2] / "labs" / "02-allocate" / "02-allocate.ipynb"
+    nb, said = nbformat.read(source, as_version=4), []
+    (answer,) = [cell for cell in nb.cells if cell.id == "02-strand-answer"]
+    answer.source = answer.source.replace("cap_mib=20,", "cap_mib=2000,")
+    path = tmp_path / source.name
+    nbformat.write(nb, path)
+    assert not refresh(path, said.append)
+    assert said[1:] == ["02-allocate: not stored, 02.strand: the judge gives the reference 2.25 of 3 points"]
