@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from gpulab.errors import GpulabError
 from gpulab.units import SECOND, format_bytes, format_ns, parse_bytes
@@ -131,9 +130,8 @@ def _show(result: dict) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    table = Table("level", *next(iter(result["account"].values())), title="Where the capacity went")
     for level, terms in result["account"].items():
         total = sum(terms.values()) or 1
-        table.add_row(level, *(f"{amount / total:.2%}" for amount in terms.values()))
-    console.print(table)
+        shares = ", ".join(f"{term} {amount / total:.2%}" for term, amount in terms.items())
+        console.print(f"{level}: {shares}.", highlight=False, soft_wrap=True)
     console.print(f"{result['facts']:,} facts, {result['seconds']:.2f} s here.", highlight=False)
