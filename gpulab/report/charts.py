@@ -66,7 +66,7 @@ def use_over_time(
     """How much was held and used, against the capacity, and below it how much was waited for.
 
     Arguments and errors as for ``memory_map``. Long ledgers keep the first, lowest, highest and last
-    value of each of 200 slices, so peaks and gaps stay.
+    value of each of 140 slices, so peaks and gaps stay.
     """
     subject = subject_of(ledger, resource)
     if subject is None:

@@ -22,6 +22,7 @@ _SHADES = (
     *("#649DCC", "#4888BF", "#2F72B0", "#1B5C9C", "#08306B"),
 )
 _FONT = "Liberation Sans, Arial, sans-serif"  # the first is built into vl-convert, the second as wide
+_LEGEND_PX, _KEY_PX, _LETTER_PX = 640, 34, 6.5  # room of a legend, of its square, of a letter
 _LETTER_SHARE = 1.3  # per cent of the bar that a letter of a name needs
 _TIPS = ("event", "claim", "owner", "size", "asked", "address", "from", "until")
 
@@ -66,7 +67,7 @@ def use_panels(alt, series: dict[str, list[dict]], view: Frame, edge: list[dict]
     notes = []
     panels = {
         name: _chart(alt, [{**row, "series": name} for row in series[name]])
-        .mark_area(interpolate="step-after", opacity=1, aria=False)
+        .mark_area(interpolate="step-after", opacity=1, aria=False, line={"strokeWidth": 0.8})
         .encode(x=x if name == "waiting" else bare, y=wait if name == "waiting" else y, color=colour)
         for name in SERIES
     }
@@ -153,7 +154,8 @@ def _x(alt, view: Frame, bare: bool = False):
 
 def _colour(alt, name: str, keys, colours, title: str | None):
     scale = alt.Scale(domain=list(keys), range=list(colours))
-    columns = 10 if name == "tenths" else 5
+    widest = max((len(str(key)) for key in keys), default=1)
+    columns = max(1, int(_LEGEND_PX / (_KEY_PX + _LETTER_PX * min(widest, 25))))
     return alt.Color(f"{name}:N", scale=scale, sort=None, legend=alt.Legend(title=title, columns=columns))
 
 

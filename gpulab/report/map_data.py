@@ -16,7 +16,7 @@ from gpulab.units import format_bytes, format_ns
 
 WIDTH, HEIGHT = 560, 300  # px inside the axes; 680 wide with them fits a notebook at 1366 by 768
 ONE_BY_ONE = 1_000  # grants; more of them are thinner than a pixel or two
-SLICES, BINS = 120, 30  # cells of the map of more grants: about 5 by 10 px each
+SLICES, BINS = 120, 32  # cells of the map of more grants: about 5 by 9 px each
 _NAME_PX = 24  # a segment lower than this gets no name at the edge
 
 

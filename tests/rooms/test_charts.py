@@ -192,7 +192,7 @@ def test_a_large_ledger_is_drawn_as_cells_and_the_subtitle_says_so():
     picture = memory_map(large())
 
     cells = [row for row in rows(picture) if "tenths" in row]
-    assert 0 < len(cells) <= 3600
+    assert 0 < len(cells) <= 3840
     assert "3,000 grants, too many to draw one by one" in subtitle(picture)
     assert rectangles(picture) == []
     assert len(rectangles(memory_map(large(), t0=0, t1=90_000))) == 91
@@ -220,7 +220,7 @@ def test_use_over_time_keeps_every_peak_and_gap_of_a_long_ledger():
     drawn = rows(use_over_time(arena(*facts, capacity=8 * MiB)))
     held = [row["y"] for row in drawn if row.get("series") == "held"]
 
-    assert len(held) <= 801
+    assert len(held) <= 561
     assert max(held) == 7
     assert min(held[2:]) == 0
     assert sorted(set(held)) == [0, 2, 3, 7]
