@@ -8,6 +8,7 @@ This file also runs on Pythons that are too old for gpulab, in order to say so.
 """
 
 import collections
+import glob
 import hashlib
 import os
 import shutil
@@ -81,6 +82,7 @@ def steps(uv):
         pip = [uv, "pip", "install", "--python", PYTHON]
     else:
         pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+        pip.append("--no-compile")  # most of the time otherwise; Python compiles what is used when it is used
         if subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
             yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
     count = sum(line[:1].isalnum() for line in (read(LOCK) or "").splitlines())
@@ -122,10 +124,15 @@ def follow(output, lines):
 
 
 def heartbeat(done, lines):
-    """A line every two seconds: how long it took so far, and the last thing the installer said."""
+    """A line every two seconds: how long, how many packages are there, the last thing the installer said."""
+    packages = os.path.join(
+        VENV, *(("Lib",) if os.name == "nt" else ("lib", "*")), "site-packages", "*.dist-info"
+    )
     start = time.time()
     while not done.wait(BEAT_S):
-        say("  {:3.0f} s  {}".format(time.time() - start, list(lines)[-1][:90] if lines else ""))
+        there = len(glob.glob(packages))
+        last = list(lines)[-1].strip()[:80] if lines else ""
+        say(f"  {time.time() - start:3.0f} s  {there:3} packages  {last}")
 
 
 def find_uv():

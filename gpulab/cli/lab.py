@@ -54,7 +54,7 @@ def lab(
         _stop(console, f"There is no lab {fresh!r}; there is: {', '.join(labs)}.", code=2)
     work = repository / "work"
     try:
-        for sentence in prepare(repository, labs, fresh=chosen, release=_release(), console=console):
+        for sentence in prepare(repository, labs, fresh=chosen, release=_release(console), console=console):
             console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     except OSError as error:
         _stop(console, f"work/ cannot be prepared: {error}. Nothing of yours was changed.")
@@ -176,10 +176,14 @@ def run_server(command: list[str]) -> int:
             signal.signal(signal.SIGTERM, before)
 
 
-def _release() -> ModuleType:
+def _release(console: Console) -> ModuleType:
     """The builder of releases; imported late, and only by this command."""
-    from autograder import release
-
+    try:
+        from autograder import release
+    except ImportError as error:
+        _stop(
+            console, f"The builder of the labs cannot be loaded ({error}); make a new .venv or a new clone."
+        )
     return release
 
 

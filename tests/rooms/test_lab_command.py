@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,7 +64,7 @@ def command(repository, builder, monkeypatch):
     """Run ``gpulab lab`` in the repository with the fake builder; the server is only noted."""
     started = []
     monkeypatch.chdir(repository)
-    monkeypatch.setattr(lab, "_release", lambda: builder)
+    monkeypatch.setattr(lab, "_release", lambda console: builder)
     monkeypatch.setattr(lab, "run_server", lambda words: started.append(words) or 0)
 
     def run(*arguments):
@@ -162,6 +163,14 @@ def test_missing_packages_are_found_without_importing_them():
     assert lab.missing_packages(find=lambda name: None) == ["jupyterlab", "nbgrader"]
 
 
+def test_a_builder_that_cannot_be_loaded_is_said_in_a_sentence(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    monkeypatch.setitem(sys.modules, "autograder", None)
+    result = CliRunner().invoke(app, ["lab"])
+    assert result.exit_code == 1
+    assert result.stdout.startswith("The builder of the labs cannot be loaded (")
+
+
 def test_nothing_to_open_is_said_and_fails(command, builder):
     builder.broken = {"01-a", "02-b"}
     result = command.run()
@@ -247,7 +256,8 @@ def test_jupyterlab_answers_on_the_notebook_without_news_and_ends_on_ctrl_c(clon
             server.stderr.read()
             assert server.wait() == 0
         finally:
-            server.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)  # the command and the JupyterLab below it
     assert path == f"/lab/tree/{LAB}/{LAB}.ipynb"
     assert "<title>JupyterLab</title>" in page
     assert json.loads(news)["schema"]["properties"]["fetchNews"]["default"] == "false"

@@ -252,8 +252,8 @@ def test_without_uv_pip_installs_the_same(place):
     installs = [call for call in calls if " install " in call]
     assert status == 0
     assert installs == [
-        "-m pip install --disable-pip-version-check --progress-bar off --require-hashes -r PLACE/.ci/lock.txt",
-        "-m pip install --disable-pip-version-check --progress-bar off --no-deps --no-build-isolation -e PLACE",
+        "-m pip install --disable-pip-version-check --progress-bar off --no-compile --require-hashes -r PLACE/.ci/lock.txt",
+        "-m pip install --disable-pip-version-check --progress-bar off --no-compile --no-deps --no-build-isolation -e PLACE",
     ]
 
 
@@ -293,7 +293,7 @@ def test_a_long_step_shows_that_it_is_alive_with_the_last_line(module, monkeypat
     code = "import time; print('Downloading numpy', flush=True); time.sleep(0.5)"
     status, lines = module.run([sys.executable, "-c", code])
     assert (status, list(lines)) == (0, ["Downloading numpy"])
-    assert "s  Downloading numpy" in capsys.readouterr().err
+    assert "packages  Downloading numpy" in capsys.readouterr().err
 
 
 # .ci/run
