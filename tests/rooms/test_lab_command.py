@@ -190,6 +190,16 @@ def test_the_exit_status_of_the_server_is_the_commands():
     assert lab.run_server([sys.executable, "-c", "raise SystemExit(7)"]) == 7
 
 
+def test_ending_the_command_ends_the_server_too():
+    server = "print('up', flush=True); import time; time.sleep(600)"
+    code = f"from gpulab.cli import lab; import sys; lab.run_server([sys.executable, '-c', {server!r}])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout.readline() == "up\n"
+        command.terminate()
+        # The pipe closes only when both processes are gone.
+        assert command.stdout.read() == ""
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
     """What a fresh clone holds: the files that git lists, as they are in the work tree."""
