@@ -3,6 +3,7 @@
 Integers everywhere: bytes and nanoseconds are ``int``; only text for a person is rounded.
 """
 
+import operator
 import re
 
 KiB = 1024
@@ -47,7 +48,23 @@ def parse_bytes(text: str) -> int:
         raise ValueError(
             f"{text!r} is not a size in bytes; write a number and one of B, KiB, MiB, GiB, kB, MB, GB"
         )
-    size = float(found[1]) * unit if "." in found[1] else int(found[1]) * unit
-    if size != int(size):
-        raise ValueError(f"{text!r} is {size} bytes; a size is a whole number of bytes")
-    return int(size)
+    digits, _, decimals = found[1].partition(".")  # by integers: floats make 1000.9999999999999 of 1.001 kB
+    size, rest = divmod(int(digits + decimals) * unit, 10 ** len(decimals))
+    if rest:
+        raise ValueError(
+            f"{text!r} is {size + rest / 10 ** len(decimals)} bytes; a size is a whole number of bytes"
+        )
+    return size
+
+
+def whole(value: object) -> int | None:
+    """``value`` as a plain int, or None when it is no whole number. NumPy integers are; bools are not.
+
+    Never raises: a learner's object may do anything when it is asked for its value.
+    """
+    if type(value) is bool:  # not isinstance, which asks the object
+        return None
+    try:
+        return operator.index(value)
+    except Exception:
+        return None

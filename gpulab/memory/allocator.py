@@ -2,39 +2,22 @@
 
 ``allocate`` and ``free`` round, check and record. A learner writes ``place`` (where do these bytes go?) and
 ``reclaim`` (these bytes came back); a fault is reported at the answer that made it, before anything is
-granted, so the arena's own books are never wrong.
+granted, so the arena's own books are never wrong. What a fault says is in ``explain``.
 """
 
-import operator
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from dataclasses import dataclass
 from typing import final
 
-from gpulab.errors import AllocatorFault, OutOfMemory
+from gpulab.memory import explain
+from gpulab.memory.extent import ALIGNMENT, Extent
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import Claimed, Freed, Granted, Opened, Refused, Used, Withdrawn
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Free
-from gpulab.units import format_bytes, format_ns
+from gpulab.units import whole
 
-# CUDA's own pools round to this: CuPy memory.pyx ALLOCATION_UNIT_SIZE, PyTorch kMinBlockSize.
-ALIGNMENT = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Bytes ``[offset, offset + size)`` granted to claim ``claim``; ``asked`` of them are used."""
-
-    claim: int
-    offset: int
-    size: int
-    asked: int
-    owner: str = ""
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.size
+_HOOKS = ("prepare", "place", "reclaim", "alignment_of")
 
 
 class Allocator(ABC):
@@ -44,7 +27,12 @@ class Allocator(ABC):
         capacity: bytes of the arena, a multiple of ``alignment``.
         alignment: every claim is rounded up to it and every offset must be a multiple of it.
         rules: constants of an exercise, for the hooks to read as ``self.rules``.
-        clock, ledger: share them between parts of one run; fresh ones otherwise.
+        clock, ledger: share them between parts of one run; fresh ones otherwise. Whoever shares a ledger
+            shares its claim serials, so one ledger takes one arena or one pool.
+
+    Raises:
+        AllocatorFault: a capacity or alignment that is none, or ``prepare`` took a name that every allocator
+            has. A subclass that does so in its class body is refused where it is defined.
     """
 
     def __init__(
@@ -57,14 +45,12 @@ class Allocator(ABC):
         ledger: Ledger | None = None,
         resource: str = "arena",
     ) -> None:
-        if whole(capacity) is None or capacity <= 0 or capacity % alignment:
-            raise AllocatorFault(
-                f"An arena of {capacity!r} bytes cannot be opened: its capacity is a positive whole number of "
-                f"bytes and a multiple of the alignment, {alignment:,}.",
-                law="size",
-                capacity=capacity,
-            )
-        self.capacity, self.alignment, self.resource = capacity, alignment, resource
+        others = set(vars(self))
+        self.alignment = explain.positive_bytes("An arena", "an alignment", alignment)
+        self.capacity = explain.positive_bytes("An arena", "a capacity", capacity)
+        if self.capacity % self.alignment:
+            raise explain.uneven(self.capacity, self.alignment)
+        self.resource = resource
         self.rules = dict(rules or {})
         self.clock = clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
@@ -72,17 +58,9 @@ class Allocator(ABC):
         self._offsets: list[int] = []  # keys of _held, sorted, so that a neighbour is one bisection away
         self._wanted: dict[int, tuple[int, str]] = {}  # waiting claims: asked bytes and owner
         self._claims = 0
-        self._free_bytes = capacity
-        self.ledger.append(Opened(self.clock.now_ns, resource, capacity, "B"))
-        self.prepare()
-        hidden = sorted(set(vars(self)) & {name for name in dir(Allocator) if not name.startswith("_")})
-        if hidden:
-            raise AllocatorFault(
-                f"{type(self).__name__}.prepare set self.{hidden[0]}, which hides the method `{hidden[0]}` that every "
-                f"allocator has. Choose another name, for example self.holes.",
-                law="name",
-                name=hidden[0],
-            )
+        self._free_bytes = self.capacity
+        self.ledger.append(Opened(self.clock.now_ns, resource, self.capacity, "B"))
+        self._prepare(others)
 
     # -- what a subclass writes ------------------------------------------------------------------
 
@@ -120,38 +98,50 @@ class Allocator(ABC):
             AllocatorFault: a size that is no positive whole number, or an answer of ``place`` that is no
                 offset, misaligned, out of bounds or held. The ledger keeps all facts up to there.
         """
-        size, owner = self._opened(size, owner, claim)
-        claim = self._claims - 1 if claim is None else claim
-        rounded = self._round(size)
-        offset = self._placed(rounded, claim) if rounded <= self.capacity else None
+        if claim is None:
+            claim = self.queue(size, owner)
+        asked, owner = self._waiting(claim)
+        size = self._round(asked)
+        offset = self._placed(size, claim) if size <= self.capacity else None
         if offset is None:
-            raise self._refuse(claim, rounded)
-        extent = Extent(claim, offset, rounded, size, owner)
+            largest = max((length for _, length in self.gaps()), default=0)
+            self.ledger.append(Refused(self.clock.now_ns, claim, self._free_bytes, largest))
+            raise explain.no_place(self, claim, size, largest)
+        extent = Extent(claim, offset, size, asked, owner)
         self._held[offset] = extent
         insort(self._offsets, offset)
-        self._free_bytes -= rounded
+        self._free_bytes -= size
         del self._wanted[claim]
-        self.ledger.append(Granted(self.clock.now_ns, claim, offset, rounded))
-        if size < rounded:
-            self.ledger.append(Used(self.clock.now_ns, claim, size))
+        self.ledger.append(Granted(self.clock.now_ns, claim, offset, size))
+        if asked < size:
+            self.ledger.append(Used(self.clock.now_ns, claim, asked))
         return extent
 
     @final
     def queue(self, size: int, owner: str = "") -> int:
         """Let a claim wait without asking ``place`` yet (others are before it); its serial, for a retry."""
-        self._opened(size, owner, None)
-        return self._claims - 1
+        asked = whole(size)
+        if asked is None or asked <= 0:
+            raise explain.bad_size(self, size)
+        if type(owner) is not str:
+            raise explain.bad_owner(self, owner)
+        claim, self._claims = self._claims, self._claims + 1
+        self._wanted[claim] = asked, owner
+        rounded = self._round(asked)
+        shape = Contiguous(rounded, self.alignment_of(rounded))
+        self.ledger.append(Claimed(self.clock.now_ns, claim, self.resource, asked, shape, owner))
+        return claim
 
     @final
     def free(self, extent: Extent) -> None:
         """Give ``extent`` back; records ``Freed``, then calls ``reclaim``.
 
         Raises:
-            AllocatorFault: it is not held (freed twice, or never granted here), or ``reclaim`` raised.
+            AllocatorFault: it is not held (freed twice, or not granted by this arena), or ``reclaim`` raised.
         """
-        held = self._held.get(extent.offset) if isinstance(extent, Extent) else None
-        if held is None or held.claim != extent.claim:
-            raise self._not_held(extent)
+        # The very object that allocate returned: an equal one may come from another arena.
+        if type(extent) is not Extent or self._held.get(whole(extent.offset)) is not extent:
+            raise explain.not_held(self, extent)
         del self._held[extent.offset]
         del self._offsets[bisect_left(self._offsets, extent.offset)]
         self._free_bytes += extent.size
@@ -159,7 +149,8 @@ class Allocator(ABC):
         try:
             self.reclaim(extent.offset, extent.size)
         except Exception as wrong:
-            raise self._hook_raised("reclaim", (extent.offset, extent.size), wrong, extent.claim) from wrong
+            given = (extent.offset, extent.size)
+            raise explain.hook_raised(self, "reclaim", given, wrong, extent.claim) from wrong
 
     @final
     def withdraw(self, claim: int) -> None:
@@ -190,63 +181,49 @@ class Allocator(ABC):
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def _opened(self, size: int, owner: str, claim: int | None) -> tuple[int, str]:
-        if claim is not None:
-            return self._waiting(claim)
-        number = whole(size)
-        if number is None or number <= 0:
-            raise AllocatorFault(
-                f"allocate was asked for {shown(size)} bytes at {self._now()}. "
-                f"Ask for a whole number of bytes, 1 or more.",
-                law="size",
-                size=shown(size),
-            )
-        claim, self._claims = self._claims, self._claims + 1
-        self._wanted[claim] = number, owner
-        rounded = self._round(number)
-        shape = Contiguous(rounded, self.alignment_of(rounded))
-        self.ledger.append(Claimed(self.clock.now_ns, claim, self.resource, number, shape, owner))
-        return number, owner
+    def __init_subclass__(cls) -> None:
+        """Refuse a subclass that writes what is final, or a helper of its own under such a name."""
+        for name in vars(cls):
+            if name not in _HOOKS and not name.startswith("__") and hasattr(Allocator, name):
+                raise explain.name_taken(f"class {cls.__name__} defines `{name}`", name)
+
+    def _prepare(self, others: set[str]) -> None:
+        """Call ``prepare`` and see that it left alone what is not its own; ``others`` are a subclass's."""
+        mine = {name: value for name, value in vars(self).items() if name not in others}
+        self.prepare()
+        for name, value in vars(self).items():
+            if mine.get(name, value) is not value or (name not in mine and hasattr(Allocator, name)):
+                raise explain.name_taken(f"{type(self).__name__}.prepare set `self.{name}`", name)
 
     def _waiting(self, claim: int) -> tuple[int, str]:
-        if claim not in self._wanted:
-            raise AllocatorFault(
-                f"Claim {claim!r} does not wait at {self._now()}: it was granted, withdrawn or never made. "
-                f"Retry and withdraw take the `claim` of an OutOfMemory. {self._story(claim)}",
-                law="waiting",
-                claim=claim,
-            )
+        if type(claim) is not int or claim not in self._wanted:
+            raise explain.not_waiting(self, claim)
         return self._wanted[claim]
 
     def _round(self, size: int) -> int:
         return -(-size // self.alignment) * self.alignment
 
     def _placed(self, size: int, claim: int) -> int | None:
+        """What ``place`` answers, as a plain int; a fault unless it may be granted."""
         try:
             answer = self.place(size)
         except Exception as wrong:
-            raise self._hook_raised("place", (size,), wrong, claim) from wrong
+            raise explain.hook_raised(self, "place", (size,), wrong, claim) from wrong
         if answer is None:
             return None
         offset = whole(answer)
         if offset is None:
-            self._fault(
-                "type", f"a {type(answer).__name__}, {shown(answer)}", "a whole number or None", size, claim
-            )
+            raise explain.no_offset(self, size, claim, answer)
         if offset < 0 or offset + size > self.capacity:
             expected = f"an offset from 0 to {self.capacity - size:,}"
-            self._fault("bounds", f"{offset:,}", expected, size, claim, offset=offset)
+            raise explain.bad_offset(self, size, claim, "bounds", offset=offset, expected=expected)
         multiple = self.alignment_of(size)
         if offset % multiple:
-            self._fault("alignment", f"{offset:,}", f"a multiple of {multiple:,}", size, claim, offset=offset)
+            expected = f"a multiple of {multiple:,}"
+            raise explain.bad_offset(self, size, claim, "alignment", offset=offset, expected=expected)
         other = self._overlapped(offset, size)
         if other is not None:
-            granted = next((s, f) for s, f in self.ledger.story(other.claim) if isinstance(f, Granted))
-            expected = (
-                f"bytes nobody holds; claim {other.claim} holds [{other.offset:,}, {other.end:,}) "
-                f"since #{granted[0]} at {format_ns(granted[1].time_ns)}"
-            )
-            self._fault("overlap", f"{offset:,}", expected, size, claim, offset=offset, other=other.claim)
+            raise explain.overlap(self, size, claim, offset, other)
         return offset
 
     def _overlapped(self, offset: int, size: int) -> Extent | None:
@@ -256,93 +233,3 @@ class Allocator(ABC):
         if index and self._held[self._offsets[index - 1]].end > offset:
             return self._held[self._offsets[index - 1]]
         return None
-
-    def _refuse(self, claim: int, size: int) -> OutOfMemory:
-        largest = max((length for _, length in self.gaps()), default=0)
-        self.ledger.append(Refused(self.clock.now_ns, claim, self._free_bytes, largest))
-        if size > self.capacity:
-            why = "That is more than the whole arena: no freeing would help; ask for less."
-        elif self._free_bytes < size:
-            why = "Too little is free in all: wait until something is freed, or ask for less."
-        elif largest < size:
-            why = "Enough is free in all, but not in one stretch."
-        else:
-            why = "A stretch that long is free: `place` refused although it could have been placed."
-        return OutOfMemory(
-            f"{format_bytes(size)} were refused at {self._now()} (#{len(self.ledger) - 1}): "
-            f"{format_bytes(self._free_bytes)} of {format_bytes(self.capacity)} are free, the longest stretch is "
-            f"{format_bytes(largest)}. {why} Claim {claim} waits until it is retried or withdrawn.",
-            claim=claim,
-            size=size,
-            free=self._free_bytes,
-            largest=largest,
-        )
-
-    def _fault(self, law: str, got: str, expected: str, size: int, claim: int, **numbers: object) -> None:
-        raise AllocatorFault(
-            f"{type(self).__name__}.place({size:,}) answered {got} at {self._now()}; expected {expected}. "
-            f"Nothing was granted. {self._story(claim)}",
-            law=law,
-            size=size,
-            claim=claim,
-            got=got,
-            expected=expected,
-            **numbers,
-        )
-
-    def _hook_raised(self, hook: str, given: tuple, wrong: Exception, claim: int) -> AllocatorFault:
-        place, trace = "", wrong.__traceback__
-        while trace is not None:  # the innermost line of the hook's own file is what its author must see
-            place, trace = f" in line {trace.tb_lineno}", trace.tb_next
-        arguments = ", ".join(f"{value:,}" for value in given)
-        return AllocatorFault(
-            f"{type(self).__name__}.{hook}({arguments}) raised {type(wrong).__name__}: {shown(wrong)}{place} at "
-            f"{self._now()}. Mend `{hook}`; the ledger up to here is kept. {self._story(claim)}",
-            law="raised",
-            hook=hook,
-            claim=claim,
-            error=type(wrong).__name__,
-        )
-
-    def _not_held(self, extent: object) -> AllocatorFault:
-        if not isinstance(extent, Extent):
-            return AllocatorFault(
-                f"free was given {shown(extent)} at {self._now()}; give it the Extent that allocate returned.",
-                law="not-held",
-            )
-        return AllocatorFault(
-            f"free was given [{extent.offset:,}, {extent.end:,}) of claim {extent.claim} at {self._now()}, which "
-            f"nobody holds: free each extent once, in the arena that granted it. {self._story(extent.claim)}",
-            law="not-held",
-            claim=extent.claim,
-            offset=extent.offset,
-        )
-
-    def _story(self, claim: int) -> str:
-        told = [
-            f"#{serial} {format_ns(fact.time_ns)} {type(fact).__name__.lower()}"
-            for serial, fact in self.ledger.story(claim)
-        ]
-        return f"Story of claim {claim}: " + (" · ".join(told) or "never seen here") + "."
-
-    def _now(self) -> str:
-        return format_ns(self.clock.now_ns)
-
-
-def whole(value: object) -> int | None:
-    """``value`` as a plain int, or None when it is no whole number. NumPy integers are; bools are not."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)
-    except Exception:  # a learner's object may raise anything from __index__
-        return None
-
-
-def shown(value: object) -> str:
-    """``repr(value)`` in at most 60 characters, for a message; never raises."""
-    try:
-        text = repr(value)
-    except Exception as wrong:
-        return f"an object whose repr raises {type(wrong).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
-from gpulab.errors import AllocatorFault, OutOfMemory
-from gpulab.memory.allocator import Allocator, Extent, shown, whole
+from gpulab.errors import AllocatorFault, OutOfMemory, shown
+from gpulab.memory.allocator import Allocator
+from gpulab.memory.extent import Extent
 from gpulab.memory.pool import Pool
 from gpulab.telemetry.events import Closed
 from gpulab.telemetry.ledger import Ledger
+from gpulab.units import whole
 
 Operation = Sequence  # ["alloc", name, bytes] or ["free", name]
 

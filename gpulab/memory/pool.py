@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, final
 
-from gpulab.memory.allocator import ALIGNMENT, Extent, shown, whole
-from gpulab.memory.explain import bad_size, not_held, not_waiting, positive_bytes, refused
+from gpulab.memory.explain import bad_owner, bad_size, not_held, not_waiting, positive_bytes, refused
+from gpulab.memory.extent import ALIGNMENT, Extent
 from gpulab.memory.segments import Chunk, Segment, Segments
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import Claimed, Freed, Granted, Opened, Refused, Used, Withdrawn
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Free, Units
-from gpulab.units import format_ns
+from gpulab.units import whole
 
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
@@ -42,8 +42,8 @@ class Pool(ABC):
         clock: Clock | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.capacity = positive_bytes("capacity", capacity)
-        self.limit = None if limit is None else positive_bytes("limit", limit)
+        self.capacity = positive_bytes("A pool", "a capacity", capacity)
+        self.limit = None if limit is None else positive_bytes("A pool", "a limit", limit)
         self.alignment = ALIGNMENT
         self.clock = clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
@@ -129,9 +129,9 @@ class Pool(ABC):
         """Let a claim wait without asking for memory yet (others are before it); its serial, for a retry."""
         asked = whole(size)
         if asked is None or asked <= 0:
-            raise bad_size(
-                f"The pool was asked for {shown(size)} bytes at {format_ns(self.clock.now_ns)}.", size
-            )
+            raise bad_size(self, size)
+        if type(owner) is not str:
+            raise bad_owner(self, owner)
         claim = self._next_claim()
         self._wanted[claim] = asked, owner
         shape = Contiguous(_round(asked), ALIGNMENT)

@@ -7,13 +7,13 @@ much they ask the device for, and in which chunks they cut.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
-from gpulab.errors import AllocatorFault
-from gpulab.memory.allocator import ALIGNMENT, shown, whole
+from gpulab.errors import AllocatorFault, shown
+from gpulab.memory.extent import ALIGNMENT
 from gpulab.memory.pool import Pool
 from gpulab.memory.segments import Chunk
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.ledger import Ledger
-from gpulab.units import MiB
+from gpulab.units import MiB, whole
 
 if TYPE_CHECKING:
     from sortedcontainers import SortedList

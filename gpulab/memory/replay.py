@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from gpulab.datasets import Request
 from gpulab.errors import OutOfMemory
-from gpulab.memory.allocator import Allocator, Extent
+from gpulab.memory.allocator import Allocator
+from gpulab.memory.extent import Extent
 from gpulab.telemetry.events import Closed
 from gpulab.telemetry.ledger import Ledger
 

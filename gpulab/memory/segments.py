@@ -14,7 +14,7 @@ from gpulab.units import MiB
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
-    from gpulab.memory.allocator import Extent
+    from gpulab.memory.extent import Extent
 
 # Segments start on what one page of device memory holds with the stock driver (vAttention, section 6), and
 # one page stays empty between them: what does not touch cannot be taken for one stretch.
