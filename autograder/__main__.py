@@ -118,11 +118,13 @@ def outputs(labs: LabsArgument = None) -> None:
     """
     console = Console()
     skip_slow_grammar()
-    from autograder.outputs import refresh
+    from autograder.outputs import refresh, store_picture
 
     say, good = _line(console), True
     for lab in _labs(labs, console):
         good &= refresh(Places.found().source(lab), say)
+    if good:
+        store_picture(Places.found().labs)
     raise typer.Exit(0 if good else 1)
 
 

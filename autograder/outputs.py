@@ -19,6 +19,7 @@ from autograder.course import Course
 from autograder.notebooks import graded_exercise, make_plain
 
 _CELL_SECONDS = 60
+_PICTURE = ("02-allocate", "fit-own")  # lab and cell whose picture README shows
 
 
 def refresh(notebook: Path, say: Callable[[str], None]) -> bool:
@@ -55,6 +56,16 @@ def refresh(notebook: Path, say: Callable[[str], None]) -> bool:
     else:
         say(f"{notebook.stem}: nothing has changed")
     return True
+
+
+def store_picture(labs: Path) -> None:
+    """Write ``labs/picture.svg``, README's picture, from the stored output of the lab that draws it."""
+    lab, cell_id = _PICTURE
+    source = labs / lab / f"{lab}.ipynb"
+    if source.is_file():
+        cells = {cell.get("id"): cell for cell in nbformat.read(source, as_version=4).cells}
+        drawn = [output.data["image/svg+xml"] for output in cells[cell_id].outputs if "data" in output]
+        (labs / "picture.svg").write_text(drawn[0], encoding="utf-8", newline="\n")
 
 
 def run_as_learner(nb, folder: Path) -> None:
