@@ -146,7 +146,8 @@ def test_a_dead_kernel_costs_what_comes_after_it_and_says_so(run, check):
 
 
 def test_a_test_cell_that_was_not_reached_or_not_finished_scores_nothing(run, check):
-    nb = run([check("mine-ends-it", "print(3.0); import os; os._exit(1)"), check("mine", "assert True")], {})
+    ends_it = "get_ipython().displayhook(3.0)\nimport os, time\ntime.sleep(0.3)\nos._exit(1)"
+    nb = run([check("mine-ends-it", ends_it), check("mine", "assert True")], {})
     assert [determine_grade(cell)[0] for cell in nb.cells] == [0, 0]
 
 
@@ -176,7 +177,8 @@ def test_a_learners_kernel_sees_neither_the_course_nor_the_shell_that_grades(run
     monkeypatch.setenv("GPULAB_COURSE", "/somewhere/secret")
     monkeypatch.setenv("GPULAB_COURSE_SECRET", "s3cret")
     monkeypatch.setenv("API_TOKEN", "t0ken")
-    (tmp_path / "random.py").write_text("raise SystemExit('shadowed')")
+    for name in ("random.py", "ipykernel_launcher.py"):
+        (tmp_path / name).write_text("raise SystemExit('shadowed')")
     nb = run(
         [new_code_cell("import os; print(dict(os.environ), os.getcwd(), os.environ['GPULAB_JUDGE'])")], {}
     )

@@ -71,11 +71,9 @@ def test_an_answer_in_a_cell_that_is_no_solution_cell_stops_the_build(tiny):
 
 def test_a_mark_that_would_reach_learners_stops_the_build(tiny):
     nb = nbformat.read(tiny.source, as_version=4)
-    nb.cells[0].source = "Look for `### BEGIN SOLUTION`."
-    nb.cells[0].metadata.clear()
-    nb.cells[1].source = "limit = 5  # ANSWER: five"
+    nb.cells[0].source = "The key is 20  # ANSWER"
     tiny.save(nb)
-    with pytest.raises(NbgraderFailed):
+    with pytest.raises(NbgraderFailed, match="Cell 0 would be released with # ANSWER"):
         release.build(tiny.name)
     assert not tiny.released.exists()
 
