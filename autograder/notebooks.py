@@ -5,16 +5,11 @@ import re
 _GRADE_ID = re.compile(r"(\d\d)-(.+)")
 
 
-def grade_id_of(exercise: str) -> str:
-    """nbgrader's grade id of an exercise: ``'02.strand'`` gives ``'02-strand'``.
-
-    nbgrader 0.9.6 allows letters, digits, ``_`` and ``-`` only (nbgraderformat/v3.json).
-    """
-    return exercise.replace(".", "-", 1)
-
-
 def exercise_of(grade_id: str) -> str:
-    """The exercise id a grade id stands for; ``''`` when it has not the form of one."""
+    """The exercise id a grade id stands for, ``'02.strand'`` for ``'02-strand'``; ``''`` if it has not that form.
+
+    nbgrader 0.9.6 allows letters, digits, ``_`` and ``-`` only in a grade id (nbgraderformat/v3.json).
+    """
     match = _GRADE_ID.fullmatch(grade_id)
     return f"{match[1]}.{match[2]}" if match else ""
 

@@ -104,8 +104,9 @@ def test_a_learner_fetches_a_feedback_page_with_the_judges_words(people, chain):
 
 
 def test_nbgraders_own_release_is_the_one_our_command_would_build(people, chain):
-    said = people[1]["instructor"].types("python", "-m", "autograder", "release", LAB)
-    assert "is up to date" in said
+    said = people[1]["instructor"].types("python", "-m", "autograder", "release", LAB, "--exchange")
+    assert f"{LAB}: the release is up to date" in said
+    assert f"{LAB}: in the exchange, to be fetched" in said
 
 
 def test_nbgrader_hands_out_and_in_through_the_configured_exchange(people, chain):
