@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import final
 
-from autograder.channel import PACKET_BYTES, Asker, OverSocket, plain
+from autograder.answerer import PACKET_BYTES, plain
+from autograder.channel import Asker, OverSocket
 from autograder.course import Course
 from gpulab.telemetry.ledger import Ledger
 

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from autograder.channel import InProcess, Unsendable, plain
+from autograder.answerer import Unsendable, plain
+from autograder.channel import InProcess
 from autograder.checks import exercises, texts
 from autograder.course import Course
 from autograder.judge import Commitments, Exercise, Score
@@ -276,7 +277,7 @@ class Practice:
 
 
 def _graded(exercise: Exercise, make: Callable | None, address: str) -> None:
-    from autograder.channel import serve
+    from autograder.answerer import serve
 
     said = _desk.said(exercise.id)
     hello = [

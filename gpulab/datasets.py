@@ -9,7 +9,8 @@ import gzip
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -55,12 +56,17 @@ _AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?")
 
 
+def names() -> tuple[str, ...]:
+    """The names of all data sets, in the order of their cards."""
+    return tuple(known.name for known in CARDS)
+
+
 def card(name: str) -> Card:
     """The card of data set ``name``; ``DatasetError`` lists the names there are."""
     for known in CARDS:
         if known.name == name:
             return known
-    raise DatasetError(f"There is no data set {name!r}; there are: {', '.join(c.name for c in CARDS)}.")
+    raise DatasetError(f"There is no data set {name!r}; there are: {', '.join(names())}.")
 
 
 def path_of(name: str) -> Path:
@@ -72,10 +78,11 @@ def path_of(name: str) -> Path:
     known = card(name)
     folders = [os.environ.get("GPULAB_DATA"), Path(__file__).parents[1] / "datasets"]
     for folder in filter(None, folders):
-        path = Path(folder) / known.file
-        if path.is_file():
-            _verify(path, known)
-            return path
+        for file in (known.file, known.file.removesuffix(".gz")):
+            path = Path(folder) / file
+            if path.is_file():
+                _verify(path, known)
+                return path
     return _fetched(known)
 
 
@@ -94,23 +101,21 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
         TraceFault: broken rows; names file, line, column and value of the first and how many there are.
             ``good`` holds all other rows as requests. With ``skip_broken`` these are returned instead.
     """
-    opener = gzip.open if str(path).endswith(".gz") else open
     requests, broken, first_ns = [], [], None
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        for line, row in enumerate(csv.reader(lines), 1):
-            if line == 1:
-                _check_columns(path, row)
-                continue
-            if not row:
-                continue
-            values, wrong = _azure_row(row)
-            if not wrong and requests and values[0] - first_ns < requests[-1].arrival_ns:
-                wrong = ("TIMESTAMP", row[0] + " (earlier than the row before)")
-            if wrong:
-                broken.append((line, *wrong))
-                continue
-            first_ns = values[0] if first_ns is None else first_ns
-            requests.append(Request(values[0] - first_ns, values[1], values[2]))
+    for line, row in enumerate(_rows(path), 1):
+        if line == 1:
+            _check_columns(path, row)
+            continue
+        if not row:
+            continue
+        values, wrong = _azure_row(row)
+        if not wrong and requests and values[0] - first_ns < requests[-1].arrival_ns:
+            wrong = ("TIMESTAMP", row[0] + " (earlier than the row before)")
+        if wrong:
+            broken.append((line, *wrong))
+            continue
+        first_ns = values[0] if first_ns is None else first_ns
+        requests.append(Request(values[0] - first_ns, values[1], values[2]))
     if broken and not skip_broken:
         line, column, value = broken[0]
         raise TraceFault(
@@ -121,6 +126,16 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
             good=requests,
         )
     return requests
+
+
+def _rows(path: str | Path) -> Iterator[list[str]]:
+    """The cells of each line; a file that is cut off ends in one row that says so."""
+    opener = gzip.open if str(path).endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8-sig", errors="backslashreplace", newline="") as lines:
+        try:
+            yield from csv.reader(lines)
+        except (EOFError, zlib.error, csv.Error) as wrong:
+            yield [f"the file cannot be read from here on: {wrong}"]
 
 
 def _check_columns(path: str | Path, row: list[str]) -> None:
@@ -186,8 +201,3 @@ def _fetched(known: Card) -> Path:
             f"{known.name} is not on this machine and could not be fetched from {known.origin}: "
             f"{type(wrong).__name__}. Put {known.file} into a folder and name it in GPULAB_DATA."
         ) from wrong
-
-
-def names() -> Iterable[str]:
-    """The names of all data sets, in the order of their cards."""
-    return tuple(known.name for known in CARDS)

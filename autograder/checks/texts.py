@@ -2,7 +2,7 @@
 
 import json
 
-from autograder.channel import Answerer
+from autograder.answerer import Answerer
 from autograder.course import Course
 
 _HINTS = {

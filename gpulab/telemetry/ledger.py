@@ -96,7 +96,7 @@ class Ledger:
     def columns(self, kind: type) -> dict:
         """One array a field for the facts of ``kind``, plus ``serial``; feeds pandas, polars or Altair.
 
-        Integers come as ``int64`` (NumPy), text and shapes as lists.
+        Integers come as ``int64`` (NumPy), or as Python's where one needs more bits; text and shapes as lists.
         """
         import numpy as np
 
@@ -104,7 +104,10 @@ class Ledger:
         table: dict = {"serial": np.array([serial for serial, _ in rows], dtype=np.int64)}
         for field in fields(kind):
             values = [getattr(fact, field.name) for _, fact in rows]
-            table[field.name] = np.array(values, dtype=np.int64) if field.type is int else values
+            if field.type is int:
+                wide = any(abs(value) >= 1 << 63 for value in values)  # a claim may ask for any number
+                values = np.array(values, dtype=object if wide else np.int64)
+            table[field.name] = values
         return table
 
     def lines(self) -> Iterator[str]:
@@ -131,7 +134,9 @@ class Ledger:
                 facts before it, so a file cut off in the middle is not lost.
         """
         ledger = cls()
-        with open(path, encoding="utf-8") as lines:
+        with open(
+            path, encoding="utf-8", errors="backslashreplace"
+        ) as lines:  # junk is no JSON, so it is named
             for number, line in enumerate(lines, 1):
                 try:
                     row = json.loads(line.rstrip("\n"), parse_constant=_no_constants)

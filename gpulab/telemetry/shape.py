@@ -128,13 +128,24 @@ def shape_to_json(shape: Shape) -> list:
 
 
 def shape_from_json(data: list) -> Shape:
-    """The shape that ``shape_to_json`` wrote. Raises ``KeyError`` or ``TypeError`` on anything else."""
-    kind, first, *rest = data
+    """The shape that ``shape_to_json`` wrote. Raises ``KeyError``, ``TypeError`` or ``ValueError`` on anything else."""
+    kind, *values = data
     if kind == "gang":
-        return Gang(tuple(shape_from_json(part) for part in first), *rest)
-    if kind == "slots":
-        return Slots(first, tuple(rest[0]), *rest[1:])
-    return _KINDS[kind](first, *rest)
+        parts, *flags = values
+        shape: Shape = Gang(tuple(shape_from_json(part) for part in parts), *flags)
+        numbers: tuple = ()
+    elif kind == "slots":
+        size, starts, *flags = values
+        shape = Slots(size, tuple(starts), *flags)
+        numbers = size, *starts
+    else:
+        *numbers, flag = values
+        shape, flags = _KINDS[kind](*values), [flag]
+    if any(type(number) is not int for number in numbers) or any(type(flag) is not bool for flag in flags):
+        raise TypeError(f"{data!r} is no shape: sizes and starts are whole numbers, flags are true or false")
+    if kind == "contiguous" and shape.align < 1:
+        raise ValueError(f"{data!r} is no shape: every start is a multiple of 1 or more")
+    return shape
 
 
 def _cut(free: Free, index: int, at: int, size: int) -> Free:
