@@ -1,15 +1,15 @@
 """Public traces, by name. Each has a card: origin, licence, attribution, units, sha256.
 
-A file is looked for in the folder named by ``GPULAB_DATA``, then in ``datasets/`` of the repository, then
-it is fetched from its origin by pooch and checked against the sha256 on its card.
+A file is looked for in the folder named by ``GPULAB_DATA``, then in ``datasets/`` of the repository, as it is
+or without its ``.gz``; then it is fetched from its origin by pooch. Its sha256 must be the one on its card.
 """
 
-import csv
 import gzip
 import hashlib
 import os
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -95,28 +95,35 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
     """The requests of a CSV file with the columns of the Azure LLM inference traces (gzip or plain).
 
     TIMESTAMP is a date and a time with up to nine decimals, ContextTokens and GeneratedTokens are whole
-    numbers of 1 or more (0 generated tokens are allowed). Arrivals are counted from the first row.
+    numbers of 1 or more (0 generated tokens are allowed). Arrivals are counted from the first row. Of rows
+    out of order of time as few as possible are called broken; of two ways, the one that blames later rows.
 
     Raises:
-        TraceFault: broken rows; names file, line, column and value of the first and how many there are.
-            ``good`` holds all other rows as requests. With ``skip_broken`` these are returned instead.
+        TraceFault: broken rows, or a file that is cut off; names file, line, column and value of the first
+            and how many there are. ``good`` holds all other rows as requests. With ``skip_broken`` these are
+            returned instead. Other columns than these are always a fault.
     """
-    requests, broken, first_ns = [], [], None
-    for line, row in enumerate(_rows(path), 1):
-        if line == 1:
-            _check_columns(path, row)
-            continue
-        if not row:
-            continue
-        values, wrong = _azure_row(row)
-        if not wrong and requests and values[0] - first_ns < requests[-1].arrival_ns:
-            wrong = ("TIMESTAMP", row[0] + " (earlier than the row before)")
-        if wrong:
-            broken.append((line, *wrong))
-            continue
-        first_ns = values[0] if first_ns is None else first_ns
-        requests.append(Request(values[0] - first_ns, values[1], values[2]))
+    rows, broken = [], []  # good rows as (line, text of the time, time_ns, prompt, output)
+    lines = _lines(path)
+    _check_columns(path, next(lines, (1, "", True)))
+    for line, text, is_whole in lines:
+        if not is_whole:
+            broken.append((line, "file", text))
+        elif text.strip():
+            cells = _cells(text)
+            values, wrong = _azure_row(cells)
+            if wrong:
+                broken.append((line, *wrong))
+            else:
+                rows.append((line, cells[0], *values))
+    kept = set(_in_order([row[2] for row in rows]))
+    for index, (line, stamp, *_) in enumerate(rows):
+        if index not in kept:
+            broken.append((line, "TIMESTAMP", f"{stamp} (out of order)"))
+    good = [row[2:] for index, row in enumerate(rows) if index in kept]
+    requests = [Request(time_ns - good[0][0], prompt, output) for time_ns, prompt, output in good]
     if broken and not skip_broken:
+        broken.sort()
         line, column, value = broken[0]
         raise TraceFault(
             f"{path}, line {line}, column {column}: {value!r} cannot be read. {len(broken)} row(s) of "
@@ -128,20 +135,50 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
     return requests
 
 
-def _rows(path: str | Path) -> Iterator[list[str]]:
-    """The cells of each line; a file that is cut off ends in one row that says so."""
-    opener = gzip.open if str(path).endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8-sig", errors="backslashreplace", newline="") as lines:
+def _lines(path: str | Path) -> Iterator[tuple[int, str, bool]]:
+    """``(number, text, True)`` of each line; last ``(number, what is wrong, False)`` if the file is cut off."""
+    opener, number = gzip.open if str(path).endswith(".gz") else open, 0
+    with opener(path, "rt", encoding="utf-8-sig", errors="backslashreplace") as lines:
         try:
-            yield from csv.reader(lines)
-        except (EOFError, zlib.error, csv.Error) as wrong:
-            yield [f"the file cannot be read from here on: {wrong}"]
+            for number, text in enumerate(lines, 1):
+                yield number, text, True
+        except (EOFError, gzip.BadGzipFile, zlib.error) as wrong:
+            yield number + 1, str(wrong), False
 
 
-def _check_columns(path: str | Path, row: list[str]) -> None:
-    if tuple(name.strip() for name in row) != _AZURE_COLUMNS:
+def _cells(text: str) -> list[str]:
+    """The cells of a line, without quotes. By the comma alone: no value of these files holds one, and a quote
+    that is never closed must not swallow the lines after it."""
+    return [cell.strip().strip('"') for cell in text.split(",")]
+
+
+def _in_order(times: list[int]) -> list[int]:
+    """The indices of a longest stretch of ``times`` that never runs back; of equals, the earlier rows.
+
+    Fredman, On computing the length of longest increasing subsequences (Discrete Mathematics 11, 1975), from
+    the end: ``ends[k]`` is where the best stretch of k + 1 times begins, by its negative.
+    """
+    ends: list[int] = []
+    begins: list[int] = []  # indices, beside ``ends``
+    after: dict[int, int | None] = {}  # index -> the next one of its stretch
+    for index in range(len(times) - 1, -1, -1):
+        length = bisect_right(ends, -times[index])
+        after[index] = begins[length - 1] if length else None
+        ends[length : length + 1] = [-times[index]]
+        begins[length : length + 1] = [index]
+    kept, index = [], begins[-1] if begins else None
+    while index is not None:
+        kept.append(index)
+        index = after[index]
+    return kept
+
+
+def _check_columns(path: str | Path, first: tuple[int, str, bool]) -> None:
+    row = _cells(first[1])
+    if tuple(row) != _AZURE_COLUMNS:
         raise TraceFault(
-            f"{path}, line 1: the columns are {', '.join(row)!r}; expected {', '.join(_AZURE_COLUMNS)!r}.",
+            f"{path}, line 1: the columns are {', '.join(row)!r}; expected {', '.join(_AZURE_COLUMNS)!r}. "
+            f"Give a file with these columns.",
             rows=[(1, "header", ",".join(row))],
             good=[],
         )
@@ -151,12 +188,12 @@ def _azure_row(row: list[str]) -> tuple[tuple[int, int, int] | None, tuple[str, 
     """``(values, None)``, or ``(None, (column, value))`` for the first column that cannot be read."""
     if len(row) != len(_AZURE_COLUMNS):
         return None, ("row", ",".join(row))
-    time_ns = _stamp_ns(row[0].strip())
+    time_ns = _stamp_ns(row[0])
     if time_ns is None:
         return None, ("TIMESTAMP", row[0])
     tokens = []
     for column, text, least in zip(_AZURE_COLUMNS[1:], row[1:], (1, 0), strict=True):
-        if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < least:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
             return None, (column, text)
         tokens.append(int(text))
     return (time_ns, *tokens), None
@@ -181,7 +218,7 @@ def _verify(path: Path, known: Card) -> None:
     if path.suffix == ".gz":
         try:
             content = gzip.decompress(content)
-        except (OSError, EOFError) as wrong:
+        except (OSError, EOFError, zlib.error) as wrong:
             raise DatasetError(f"{path} is not a whole gzip file ({wrong}); fetch it again.") from None
     got = hashlib.sha256(content).hexdigest()
     if got != known.sha256:
@@ -194,6 +231,7 @@ def _verify(path: Path, known: Card) -> None:
 def _fetched(known: Card) -> Path:
     import pooch
 
+    pooch.get_logger().setLevel("ERROR")  # gpulab is quiet: what went wrong is said by the error below
     try:
         return Path(pooch.retrieve(known.origin, known_hash=f"sha256:{known.sha256}", progressbar=False))
     except Exception as wrong:  # pooch raises whatever its downloader does
