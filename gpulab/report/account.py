@@ -64,7 +64,8 @@ class Account:
     pass over the ledger; the free units are looked at again only where they, or what waits, changed.
 
     Raises:
-        BrokenLaw: the ledger grants what is held or frees what is not; ``numbers['event']`` says where.
+        BrokenLaw: the ledger contradicts itself, e.g. grants what is held or frees what is not;
+            ``numbers['event']`` says where. What cannot change a term is left to the audit.
         ValueError: there is no such level, or nothing was opened.
     """
 

@@ -15,10 +15,12 @@ def split_free(free: Free, waiting: Iterable[Shape]) -> tuple[int, int, int]:
 
     ``waiting`` is in order of its claims; of equal sizes the earlier goes first.
     """
-    return _split(free, sorted(waiting, key=lambda shape: shape.size))
+    by_size = sorted(waiting, key=lambda shape: shape.size)
+    return _split(free, by_size, any(shape.divisible for shape in by_size))
 
 
-def _split(free: Free, by_size: Iterable[Shape]) -> tuple[int, int, int]:
+def _split(free: Free, by_size: Iterable[Shape], divisible: bool) -> tuple[int, int, int]:
+    """``split_free`` of shapes in order of size; ``divisible``: some of them may be."""
     left = total = sum(length for _, length in free)
     reached = []
     for shape in by_size:
@@ -28,8 +30,8 @@ def _split(free: Free, by_size: Iterable[Shape]) -> tuple[int, int, int]:
         elif shape.divisible and left:
             reached.append(shape)
             left = 0
-        else:
-            break  # the rest is at least as large
+        elif not divisible:
+            break  # the rest is at least as large, and none of it takes a part
     placed = _stack(free, reached) if _stackable(free, reached) else _place(free, reached)
     return placed, total - left - placed, left
 
@@ -76,7 +78,8 @@ class Books:
         self.capacity = self.granted = self.used = 0
         self.starts: list[int] = []  # of the holes, sorted
         self.lengths: list[int] = []
-        self.mine: dict[int, Shape] = {}  # claims at this resource that wait or hold
+        self.mine: dict[int, Shape] = {}  # all claims that were ever made at this resource
+        self.divisible = False  # some of them are
         self.held: dict[int, list[int]] = {}  # claim -> [start, size, used]
         self.outer: dict[int, tuple[int, int] | None] = {}  # claims at the resource outside, once granted
         self.waiting: list[tuple[int, int]] = []  # (size, claim), sorted
@@ -87,8 +90,7 @@ class Books:
             case Opened(resource=self.resource):
                 self.add(0, fact.capacity)
             case Claimed(resource=self.resource):
-                self.mine[fact.claim] = fact.shape
-                insort(self.waiting, (fact.shape.size, fact.claim))
+                self._claim(serial, fact)
             case Claimed(resource=self.outside):
                 self.outer[fact.claim] = None
                 return False
@@ -96,25 +98,18 @@ class Books:
                 self._leave(serial, fact.claim)
                 self._grant(serial, fact)
             case Granted() if fact.claim in self.outer:
+                if self.outer[fact.claim] is not None:
+                    raise _broken(serial, fact.claim, "does not wait", "waiting")
                 self.outer[fact.claim] = fact.start, fact.size
                 self.add(fact.start, fact.size)
-            case Used() if fact.claim in self.held:
-                self.used += fact.units - self.held[fact.claim][2]
-                self.held[fact.claim][2] = fact.units
-            case Freed() if fact.claim in self.held:
-                start, size, used = self.held.pop(fact.claim)
-                del self.mine[fact.claim]
-                self.granted -= size
-                self.used -= used
-                if not self.liquid:
-                    self._join(start, size)
+            case Used() if fact.claim in self.mine:
+                self._use(serial, fact)
+            case Freed() if fact.claim in self.mine:
+                self._give_back(serial, fact.claim)
             case Freed() if fact.claim in self.outer:
-                start, size = self.outer.pop(fact.claim)
-                self.capacity -= size
-                self.cut(serial, start, size)
+                self._shrink(serial, fact.claim)
             case Withdrawn() | TimedOut() if fact.claim in self.mine:
                 self._leave(serial, fact.claim)
-                del self.mine[fact.claim]
             case _:
                 return False
         return True
@@ -125,7 +120,7 @@ class Books:
         if not self.waiting or free == 0:
             return self.capacity, self.used, stranded, 0, 0, free
         shapes = (self.mine[claim] for _, claim in self.waiting)
-        unscheduled, fragmented, spare = _split(self.free(), shapes)
+        unscheduled, fragmented, spare = _split(self.free(), shapes, self.divisible)
         return self.capacity, self.used, stranded, fragmented, unscheduled, spare
 
     def free(self) -> Free:
@@ -135,6 +130,7 @@ class Books:
 
     def add(self, start: int, size: int) -> None:
         self.capacity += size
+        self.liquid = self.liquid or start < 0
         if size and not self.liquid:
             self._join(start, size)
 
@@ -157,20 +153,58 @@ class Books:
         self.starts[index : index + 1] = [part[0] for part in parts]
         self.lengths[index : index + 1] = [part[1] for part in parts]
 
+    def _claim(self, serial: int, fact: Claimed) -> None:
+        if fact.claim in self.mine:
+            raise _broken(serial, fact.claim, "was made before", "claimed")
+        self.mine[fact.claim] = fact.shape
+        self.divisible = self.divisible or fact.shape.divisible
+        insort(self.waiting, (fact.shape.size, fact.claim))
+
     def _grant(self, serial: int, fact: Granted) -> None:
         self.held[fact.claim] = [fact.start, fact.size, fact.size]
         self.granted += fact.size
         self.used += fact.size
-        if fact.start < 0:
-            self.liquid = True
+        self.liquid = self.liquid or fact.start < 0
         self.cut(serial, fact.start, fact.size)
+        if self.granted > self.capacity:
+            said = f"makes {self.granted:,} granted of {self.capacity:,}"
+            raise _broken(serial, fact.claim, said, "capacity")
+
+    def _use(self, serial: int, fact: Used) -> None:
+        held = self.held.get(fact.claim)
+        if held is None:
+            raise _broken(serial, fact.claim, "is not held", "held")
+        if not 0 <= fact.units <= held[1]:
+            raise _broken(serial, fact.claim, f"uses {fact.units:,} of {held[1]:,}", "used")
+        self.used += fact.units - held[2]
+        held[2] = fact.units
+
+    def _give_back(self, serial: int, claim: int) -> None:
+        if claim not in self.held:
+            raise _broken(serial, claim, "is not held", "held")
+        start, size, used = self.held.pop(claim)
+        self.granted -= size
+        self.used -= used
+        if not self.liquid:
+            self._join(start, size)
+
+    def _shrink(self, serial: int, claim: int) -> None:
+        """A grant of the resource outside goes back: there is less to hold here."""
+        extent = self.outer.pop(claim)
+        if extent is None:
+            raise _broken(serial, claim, "is not held", "held")
+        self.capacity -= extent[1]
+        self.cut(serial, *extent)
+        if self.granted > self.capacity:
+            said = f"leaves {self.capacity:,} for {self.granted:,} granted"
+            raise _broken(serial, claim, said, "inside")
 
     def _leave(self, serial: int, claim: int) -> None:
         """End the claim's waiting."""
         entry = (self.mine[claim].size, claim)
         index = bisect_left(self.waiting, entry)
         if index == len(self.waiting) or self.waiting[index] != entry:
-            raise BrokenLaw(f"#{serial}: claim {claim} does not wait.", law="waiting", event=serial)
+            raise _broken(serial, claim, "does not wait", "waiting")
         del self.waiting[index]
 
     def _join(self, start: int, size: int) -> None:
@@ -184,6 +218,12 @@ class Books:
         else:
             starts.insert(index, start)
             lengths.insert(index, size)
+
+
+def _broken(serial: int, claim: int, said: str, law: str) -> BrokenLaw:
+    return BrokenLaw(
+        f"#{serial}: claim {claim} {said} then. Run the audit for the story.", law=law, event=serial
+    )
 
 
 class LookedThrough:
@@ -212,5 +252,5 @@ class LookedThrough:
         liquid = free - sum(length for _, length in pieces)
         layout = (*pieces, (_BEYOND, liquid)) if liquid else pieces
         shapes = (pool.mine[claim] for _, claim in pool.waiting)
-        unscheduled, fragmented, spare = _split(layout, shapes)
+        unscheduled, fragmented, spare = _split(layout, shapes, pool.divisible)
         return self.capacity, pool.used, pool.granted - pool.used, fragmented, unscheduled, spare
