@@ -75,10 +75,10 @@ class DatasetError(GpulabError):
     """A data file is missing or is not the file its card describes."""
 
 
-def shown(value: object) -> str:
-    """``repr(value)`` in at most 60 characters, for a message; never raises."""
+def shown(value: object, most: int = 60) -> str:
+    """``repr(value)`` in at most ``most`` characters, for a message; never raises."""
     try:
         text = repr(value)
     except Exception as wrong:
         return f"an object whose repr raises {type(wrong).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."

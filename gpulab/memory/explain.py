@@ -55,7 +55,7 @@ def positive_bytes(what: str, name: str, value: object) -> int:
 def not_held(holder: "Holder", extent: object) -> AllocatorFault:
     """The error for a ``free`` of something that is no held extent of this arena or pool."""
     now = _now(holder)
-    if not isinstance(extent, Extent):
+    if not issubclass(type(extent), Extent):
         return AllocatorFault(
             f"free was given {shown(extent)} at {now}; give it the Extent that allocate returned.",
             law="not-held",
@@ -178,7 +178,7 @@ def hook_raised(arena: "Allocator", hook: str, given: tuple, wrong: Exception, c
         trace = trace.tb_next
     arguments = ", ".join(f"{value:,}" for value in given)
     return AllocatorFault(
-        f"{type(arena).__name__}.{hook}({arguments}) raised {type(wrong).__name__}: {shown(wrong)}{line} at "
+        f"{type(arena).__name__}.{hook}({arguments}) raised {type(wrong).__name__}: {shown(wrong, 160)}{line} at "
         f"{_now(arena)}. Mend `{hook}`; the ledger up to here is kept. {_story(arena, claim)}",
         law="raised",
         hook=hook,
