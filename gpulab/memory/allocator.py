@@ -182,7 +182,10 @@ class Allocator(ABC):
     # -- checks ----------------------------------------------------------------------------------
 
     def __init_subclass__(cls) -> None:
-        """Refuse a subclass that writes what is final, or a helper of its own under such a name."""
+        """Refuse a subclass of a final class, one that writes what is final, or a helper under such a name."""
+        for parent in cls.__mro__[1:]:
+            if "__final__" in vars(parent):  # typing.final leaves it there
+                raise explain.is_final(cls, parent)
         for name in vars(cls):
             if name not in _HOOKS and not name.startswith("__") and hasattr(Allocator, name):
                 raise explain.name_taken(f"class {cls.__name__} defines `{name}`", name)

@@ -116,6 +116,16 @@ def name_taken(what: str, name: str) -> AllocatorFault:
     )
 
 
+def is_final(child: type, parent: type) -> AllocatorFault:
+    """The error for a subclass of a finished allocator."""
+    return AllocatorFault(
+        f"class {child.__name__} is made from {parent.__name__}, which is final: nothing is built on top of it. "
+        f"Make it from Allocator and write place and reclaim; a {parent.__name__} can be held and asked.",
+        law="final",
+        name=parent.__name__,
+    )
+
+
 def no_place(arena: "Allocator", claim: int, size: int, largest: int) -> OutOfMemory:
     """The error for ``claim``, just refused: no legal place for ``size`` bytes, or ``place`` found none."""
     free, multiple = arena.free_bytes, arena.alignment_of(size)
