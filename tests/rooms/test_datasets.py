@@ -148,7 +148,7 @@ def origin():
             """Quiet."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/small-trace.csv", said, asked
     server.shutdown()
     server.server_close()
