@@ -68,9 +68,12 @@ class FitsBeforeAligning(MyAllocator):
 
 
 class ForgetsTheBoundary(MyAllocator):
-    def prepare(self):
-        super().prepare()
-        self.rules = {**self.rules, "boundary": self.alignment}
+    def place(self, size):
+        for index, (start, length) in enumerate(self.holes_list):
+            if size <= length:
+                self.holes_list[index : index + 1] = [(start + size, length - size)] if length > size else []
+                return start
+        return None
 
 
 class AlwaysRefuses(MyAllocator):
