@@ -46,6 +46,13 @@ MORE = {
         (5, 0, 2),
     ),
     "a later claim fits where an earlier one did not": ((4,), (Slots(2, (9,)), Contiguous(2)), (2, 2, 0)),
+    "of equal claims the earlier goes first": ((7,), (Contiguous(4, 8), Slots(4, (1, 2, 3))), (4, 0, 3)),
+    "a claim that fits nowhere does not keep the next out": (
+        (5, 4),
+        (Slots(3, (7,)), Contiguous(4)),
+        (4, 3, 2),
+    ),
+    "what was placed is free no more": ((5, 5), (Contiguous(4), Contiguous(4)), (8, 0, 2)),
     "legal starts only": ((4, 4), (Slots(3, (1,)),), (3, 0, 5)),
     "aligned starts only": ((3, 3), (Contiguous(3, 4),), (3, 0, 3)),
     "no aligned start": ((3,), (Contiguous(3, 2), Contiguous(3, 2)), (3, 0, 0)),
@@ -216,6 +223,18 @@ def test_without_a_word_on_use_a_grant_is_used_and_each_word_counts_from_its_ins
     account = Account(Ledger(facts))
 
     assert account() == Terms(100, 6 * 2 + 0 * 3 + 6 * 2 + 1 * 2, 6 * 3 + 5 * 2, 0, 0, 4 * 9 + 10)
+
+
+def test_holes_join_again_when_what_was_between_them_is_freed():
+    facts = [Opened(0, "arena", 100, "B")]
+    for claim, (start, size) in enumerate(((0, 40), (40, 20), (60, 40))):
+        facts += [Claimed(0, claim, "arena", size, Contiguous(size)), Granted(0, claim, start, size)]
+    facts += [Claimed(0, 3, "arena", 60, Contiguous(60)), Freed(1, 0), Freed(2, 2), Freed(3, 1)]
+    account = Account(Ledger(facts))
+
+    assert account.at(1) == Terms(100, 60, 0, 0, 0, 40)
+    assert account.at(2) == Terms(100, 20, 0, 60, 0, 20)
+    assert account.at(3) == Terms(100, 0, 0, 0, 60, 40)
 
 
 def test_units_without_an_address_are_one_liquid_pool():

@@ -180,6 +180,16 @@ def test_a_subclass_that_writes_what_is_final_is_refused_where_it_is_defined(nam
     assert fault.value.law == "name"
 
 
+@pytest.mark.parametrize("parent", [Bump, FirstFit, BestFit])
+def test_a_finished_allocator_is_not_built_upon_directly_or_at_second_hand(parent):
+    with pytest.raises(
+        AllocatorFault, match=f"class Mine is made from {parent.__name__}, which is final"
+    ) as fault:
+        type("Mine", (parent,), {})
+
+    assert (fault.value.law, fault.value.numbers) == ("final", {"name": parent.__name__})
+
+
 def test_place_and_reclaim_must_be_written():
     with pytest.raises(TypeError, match="abstract"):
         Allocator(512)
