@@ -49,7 +49,7 @@ MORE = {
     "of equal claims the earlier goes first": ((7,), (Contiguous(4, 8), Slots(4, (1, 2, 3))), (4, 0, 3)),
     "a claim that fits nowhere does not keep the next out": (
         (5, 4),
-        (Slots(3, (7,)), Contiguous(4)),
+        (Slots(3, (3,)), Contiguous(4)),
         (4, 3, 2),
     ),
     "what was placed is free no more": ((5, 5), (Contiguous(4), Contiguous(4)), (8, 0, 2)),
