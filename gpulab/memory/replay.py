@@ -48,8 +48,8 @@ def claims_from(requests: Iterable[Request], *, bytes_per_token: int, step_ns: i
 def replay(trace: Iterable[ByteClaim], allocator: Allocator, *, wait: bool = True) -> Ledger:
     """Play ``trace`` (in order of time) to its end; the ledger is the allocator's own.
 
-    With ``wait=False`` a refused claim is withdrawn at once instead of standing in line. A claim larger
-    than the arena is refused once and withdrawn, since nothing could ever grant it.
+    With ``wait=False`` a refused claim is withdrawn at once instead of standing in line. A claim that is
+    refused while nothing is held, or is larger than the arena, is withdrawn: nothing could ever grant it.
     Cost: one ``place`` a claim, and one more for each free while somebody waits.
 
     Raises:
@@ -78,9 +78,9 @@ def _free_until(time_ns: int | None, ends: list, line: deque, allocator: Allocat
             try:
                 extent = allocator.allocate(claim.size, claim.owner, claim=serial)
             except OutOfMemory as full:
-                if full.size <= allocator.capacity:
+                if ends and full.size <= allocator.capacity:
                     break
-                allocator.withdraw(serial)
+                allocator.withdraw(serial)  # no byte is still to come back that could help it
                 line.popleft()
                 continue
             line.popleft()
@@ -94,7 +94,7 @@ def _enter(claim: ByteClaim, ends: list, line: deque, allocator: Allocator, wait
     try:
         extent = allocator.allocate(claim.size, claim.owner)
     except OutOfMemory as full:
-        if not wait or full.size > allocator.capacity:
+        if not (wait and ends and full.size <= allocator.capacity):
             allocator.withdraw(full.claim)
         else:
             line.append((full.claim, claim))
