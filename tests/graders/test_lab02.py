@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from autograder import answerer
-from autograder.channel import InProcess
+from autograder.answerer import Answerer
+from autograder.channel import AnswerFault, Asker, InProcess
 from autograder.checks import exercises
 from autograder.checks.lab02 import first_fit, first_fit_play, first_fit_words, pieces, predict_oom, strand
 from autograder.checks.lab02.cases import BYTES_PER_TOKEN, Case, chats, graded_case, play, small_case
@@ -549,6 +550,30 @@ def test_a_broken_channel_ends_the_rest_unasked(tag, monkeypatch):
     outcomes = first_fit_play.judged(list(range(12)), RULES, None)
     assert (len(calls), len(outcomes)) == (1, 12)
     assert first_fit_play.build_share(outcomes)[0] == 0.0
+
+
+class Faulty(Asker):
+    """A channel on which everything goes well until question 700, in the middle of the second case."""
+
+    def __init__(self, tag):
+        super().__init__()
+        self._answerer, self._tag = Answerer(MyAllocator), tag
+
+    def _exchange(self, question):
+        if self.asked >= 700:
+            raise AnswerFault(self._tag, "as the channel says it")
+        return self._answerer.answer(question)
+
+
+@pytest.mark.parametrize("tag", ["gone", "silent", "oversized", "not-json", "out-of-turn", "unsendable"])
+def test_a_channel_that_fails_half_way_is_named_and_nothing_graded_is_shown(tag):
+    asker = Faulty(tag)
+    score = FIRST_FIT.grade(COURSES[0], NOBODY, asker)
+    asker._answerer.close()
+    assert (score.tag, score.points) == (tag, pytest.approx(0.2 / 12 * 4.2, abs=0.01))
+    assert f"{tag}: as the channel says it" in score.text
+    assert score.feedback.question.endswith("?")
+    assert not numbers_in(score) & graded_numbers(COURSES[0])
 
 
 # -- which misconception ----------------------------------------------------------------------------
