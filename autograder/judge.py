@@ -27,7 +27,8 @@ class Exercise(ABC):
 
     id: str
     points: float
-    builds: bool = False  # does the learner hand in a class or function?
+    builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
+    function: str = ""
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
