@@ -121,8 +121,10 @@ def _moments(number: int, request: Request, block_tokens: int, step_ns: int) -> 
 
 
 def _levels(tokens: int, steps: int) -> list[tuple[int, int]]:
-    """``(level, steps)`` with the sum of tokens, tokens + 1, ... over ``steps`` steps: their mean, if whole."""
-    middle = tokens + (steps - 1) // 2
+    """``(level, steps)`` that sum up like tokens, tokens + 1, ... over ``steps`` steps.
+
+    An odd number of steps has a whole mean; of an even one, all but the last have, and the last is itself.
+    """
     if steps % 2:
-        return [(middle, steps)]
-    return [(middle, steps // 2), (middle + 1, steps // 2)]
+        return [(tokens + steps // 2, steps)]
+    return [(tokens + steps // 2 - 1, steps - 1), (tokens + steps - 1, 1)]

@@ -51,7 +51,7 @@ def test_at_every_instant_a_paged_request_strands_less_than_a_block():
     series = Account(ledger).steps()
     assert [terms.used + terms.stranded for _, terms in series] == [32, 32, 48, 48, 64, 64, 0]
     assert max(terms.stranded for _, terms in series) < 16
-    assert [time for time, _ in series] == [0, 60, 120, 200, 280, 340, 400]
+    assert [time for time, _ in series] == [0, 110, 120, 270, 280, 390, 400]
 
 
 def test_too_little_memory_is_said_and_not_waited_for():
