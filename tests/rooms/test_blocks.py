@@ -2,13 +2,14 @@
 
 import pytest
 
-from gpulab.errors import AllocatorFault, OutOfMemory
+from gpulab.errors import AllocatorFault, BrokenLaw, OutOfMemory
 from gpulab.memory.blocks import BlockPool
 from gpulab.memory.free_queue import FreeQueue
 from gpulab.report.account import Account, Terms
 from gpulab.report.audit import check
-from gpulab.telemetry.events import Claimed, Freed, Granted, Refused, Returned, Used, Withdrawn
+from gpulab.telemetry.events import Claimed, Freed, Granted, Opened, Refused, Returned, Used, Withdrawn
 from gpulab.telemetry.ledger import Ledger
+from gpulab.telemetry.shape import Units
 
 
 @pytest.fixture
@@ -164,6 +165,13 @@ def test_a_full_block_that_goes_back_leaves_the_empty_slots_of_the_others_strand
 
     assert pool.ledger[-2:] == [Returned(0, 0, 4), Used(0, 0, 1)]
     assert Account(pool.ledger).at(0) == Terms(40, 1, 3, 0, 0, 36)
+
+
+@pytest.mark.parametrize(("start", "units"), [(-1, 0), (-1, 4), (-1, -1), (0, 2)])
+def test_an_account_refuses_a_part_that_cannot_go_back(start, units):
+    facts = [Opened(0, "kv", 9, "block"), Claimed(0, 0, "kv", 4, Units(4)), Granted(0, 0, start, 4)]
+    with pytest.raises(BrokenLaw, match=f"#3: claim 0 gives back {units} of 4"):
+        Account(Ledger([*facts, Returned(1, 0, units)]))
 
 
 def test_a_waiting_claim_makes_what_it_could_have_unscheduled_and_nothing_fragmented(pools):

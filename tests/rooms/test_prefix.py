@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from gpulab.errors import AllocatorFault, OutOfMemory
+from gpulab.memory.blocks import BlockPool
 from gpulab.memory.free_queue import FreeQueue
 from gpulab.memory.prefix import Admitted, PrefixCache, Written, digest
 from gpulab.report.account import Account
@@ -77,6 +78,43 @@ def test_a_freed_block_is_found_until_it_is_handed_out_for_something_else(cache)
     assert cache.cached()[0] == digest("", range(4))
     assert cache.admit("d", range(2)).new == (0,)
     assert 0 not in cache.cached()
+
+
+def test_a_block_whose_beginning_was_forgotten_is_no_hit_on_its_own(cache):
+    cache.admit("a", range(4))
+    cache.admit("b", range(4))  # its block 0 is a copy that is not found
+    for token in range(4, 8):
+        cache.append("b", token)
+    cache.finish("a")
+    cache.admit("c", range(100, 132))
+    assert digest("", range(4)) not in cache.cached().values()
+    assert cache.cached()[2] == digest(digest("", range(4)), range(4, 8))
+    cache.finish("c")
+
+    assert cache.admit("d", range(9)).hits == ()
+
+
+def test_blocks_for_a_running_sequence_are_asked_for_as_urgent():
+    asked = []
+
+    class Asks(BlockPool):
+        def prepare(self):
+            self.mine = list(range(self.n_blocks))
+
+        def take(self, n, urgent=False):
+            asked.append((n, urgent))
+            return [self.mine.pop(0) for _ in range(n)]
+
+        def give(self, blocks):
+            self.mine += blocks
+
+    cache = PrefixCache(Asks(9, block_tokens=2))
+    cache.admit("a", [1, 2])
+    cache.append("a", 3)
+    cache.fork("a", "b")
+    cache.append("b", 4)
+
+    assert asked == [(1, False), (1, True), (1, True)]
 
 
 def test_generated_tokens_are_found_once_their_block_is_full(cache):
@@ -166,6 +204,7 @@ def test_what_cannot_be_done_is_said_and_nothing_changes(act, says, cache):
 
 def test_no_order_depends_on_the_hash_seed_of_a_process():
     code = """
+from gpulab.memory.blocks import BlockPool
 from gpulab.memory.free_queue import FreeQueue
 from gpulab.memory.prefix import PrefixCache
 cache = PrefixCache(FreeQueue(24, block_tokens=2))

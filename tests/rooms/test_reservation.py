@@ -61,6 +61,14 @@ def test_too_little_memory_is_said_and_not_waited_for():
         replay_plan([Request(0, 20, 40)], "paged", slots=48)
 
 
+@pytest.mark.parametrize(("plan", "slots"), [("max", 2_048), ("oracle", 64), ("paged", 64)])
+def test_what_ends_at_an_instant_makes_room_for_what_arrives_then(plan, slots):
+    pair = [Request(0, 24, 40), Request(400, 24, 40)]
+    ledger = replay_plan(list(reversed(pair)), plan, slots=slots, step_ns=STEP_NS)
+    assert Account(ledger)().spare < Account(ledger)().capacity
+    check(ledger)
+
+
 def test_an_unknown_plan_lists_the_plans():
     with pytest.raises(ValueError, match="'min'; there are: max, pow2, oracle, paged"):
         replay_plan(SMALL, "min")
