@@ -427,6 +427,11 @@ def test_a_learners_name_that_hides_the_pools_own_is_refused_at_once():
             def release(self, blocks):
                 pass
 
+    with pytest.raises(AllocatorFault, match="Make it from BlockPool and write give and take"):
+
+        class Builds(FreeQueue):
+            pass
+
     class Sets(BlockPool):
         def prepare(self):
             self.n_blocks = 7
