@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
 from gpulab.errors import BrokenLaw
-from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, TimedOut, Used, Withdrawn
+from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Returned, TimedOut, Used, Withdrawn
 from gpulab.telemetry.shape import Contiguous, Free, Shape
 
 _BEYOND = 1 << 62  # an address after every segment, for the stretch that has none
@@ -104,6 +104,8 @@ class Books:
                 self.add(fact.start, fact.size)
             case Used() if fact.claim in self.mine:
                 self._use(serial, fact)
+            case Returned() if fact.claim in self.mine:
+                self._take_part(serial, fact)
             case Freed() if fact.claim in self.mine:
                 self._give_back(serial, fact.claim)
             case Freed() if fact.claim in self.outer:
@@ -178,6 +180,15 @@ class Books:
             raise _broken(serial, fact.claim, f"uses {fact.units:,} of {held[1]:,}", "used")
         self.used += fact.units - held[2]
         held[2] = fact.units
+
+    def _take_part(self, serial: int, fact: Returned) -> None:
+        held = self.held.get(fact.claim, (0, 0, 0))
+        if held[0] >= 0 or not 0 < fact.units < held[1]:
+            raise _broken(serial, fact.claim, f"gives back {fact.units:,} of {held[1]:,}", "returned")
+        held[1] -= fact.units
+        self.granted -= fact.units
+        self.used -= max(0, held[2] - held[1])  # idle units go first
+        held[2] = min(held[1:])
 
     def _give_back(self, serial: int, claim: int) -> None:
         if claim not in self.held:

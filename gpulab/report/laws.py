@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpulab.report.table import exact_size
-from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Refused, Used
+from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Refused, Returned, Used
 from gpulab.telemetry.shape import Contiguous, Slots, Units
 
 LAWS = {
@@ -18,7 +18,7 @@ LAWS = {
     "opened": "a resource is opened once, before it is claimed, inside one that is there",
     "claimed": "a claim has a serial of its own, a positive size, and is made before anything happens to it",
     "waiting": "only a claim that waits is granted, refused, withdrawn or timed out",
-    "held": "only what is held is used or freed",
+    "held": "only what is held is used, returned or freed",
     "size": "a grant is as large as its shape says, or larger; a divisible one may be smaller",
     "place": "a grant starts where its shape allows",
     "bounds": "a grant lies inside its resource (units with an address of their own excepted), or inside one "
@@ -26,6 +26,7 @@ LAWS = {
     "overlap": "no unit is granted twice at once",
     "capacity": "no more is granted than there is",
     "used": "no more of a grant is used than was granted, and no less than nothing",
+    "returned": "part of a grant goes back only where units have no address, and something of it stays",
     "conservation": "what is held and what a refusal calls free are the whole capacity",
     "inside": "what still holds grants of an inner resource is not freed",
 }
@@ -92,7 +93,7 @@ class Books:
             return "claimed", f"nobody made claim {number}", (number,)
         if claim.state == "wrong":
             return None
-        wanted = "held" if isinstance(fact, Used | Freed) else "waiting"
+        wanted = "held" if isinstance(fact, Used | Returned | Freed) else "waiting"
         if claim.state != wanted:
             words = f"claim {number} is {claim.state} since #{claim.since}, not {wanted}"
             return wanted, words, (number,)
@@ -143,6 +144,14 @@ class Books:
                         f"{claim.place.words(units)} of {claim.place.words(claim.size)} are said to be used"
                     )
                     return "used", words, (fact.claim,)
+                return None
+            case Returned(units=units):
+                if claim.start >= 0 or not 0 < units < claim.size:
+                    at = f" from {claim.start:,} on" if claim.start >= 0 else ""
+                    words = f"{claim.place.words(units)} of {claim.place.words(claim.size)}{at} are said to go back"
+                    return "returned", words, (fact.claim,)
+                claim.size -= units
+                claim.place.held -= units
                 return None
             case Freed():
                 if claim.within:

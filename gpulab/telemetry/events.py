@@ -83,6 +83,18 @@ class Used:
 
 
 @dataclass(slots=True)
+class Returned:
+    """``units`` of the claim's grant went back, idle ones first; the rest is held on.
+
+    Only a grant of units without an address (KV blocks) can shrink so; its last units go with ``Freed``.
+    """
+
+    time_ns: int
+    claim: int
+    units: int
+
+
+@dataclass(slots=True)
 class Freed:
     """The claim's grant went back."""
 
@@ -97,8 +109,8 @@ class Closed:
     time_ns: int
 
 
-Fact = Opened | Claimed | Granted | Refused | Withdrawn | TimedOut | Used | Freed | Closed
+Fact = Opened | Claimed | Granted | Refused | Withdrawn | TimedOut | Used | Returned | Freed | Closed
 KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Opened, Claimed, Granted, Refused, Withdrawn, TimedOut, Used, Freed, Closed)
+    for kind in (Opened, Claimed, Granted, Refused, Withdrawn, TimedOut, Used, Returned, Freed, Closed)
 }

@@ -12,6 +12,7 @@ from gpulab.telemetry.events import (
     Granted,
     Opened,
     Refused,
+    Returned,
     TimedOut,
     Used,
     Withdrawn,
@@ -98,6 +99,18 @@ BROKEN = {
         [OPEN, claimed(2), Refused(2, 2, 4096, 4097)],
         2,
     ),
+    "all of a grant returned as a part of it": (
+        "returned",
+        [OPEN, *held(1, -1, shape=Units(1024)), Returned(2, 1, 1024)],
+        3,
+    ),
+    "part of a grant with an address returned": ("returned", [OPEN, *held(1, 0), Returned(2, 1, 512)], 3),
+    "returned while waiting": ("held", [OPEN, claimed(1), Returned(2, 1, 5)], 2),
+    "more used than is left": (
+        "used",
+        [OPEN, *held(1, -1, shape=Units(1024)), Returned(2, 1, 24), Used(2, 1, 1001)],
+        4,
+    ),
     "a segment freed under its grants": (
         "inside",
         [OPEN, POOL, *held(1, 0), *held(2, 0, 512, resource="pool"), Freed(2, 1)],
@@ -114,6 +127,13 @@ def test_a_sound_ledger_breaks_no_law():
 @pytest.mark.parametrize(("law", "facts", "event"), BROKEN.values(), ids=BROKEN)
 def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, facts, event):
     assert [(violation.law, violation.event) for violation in audit(facts)] == [(law, event)]
+
+
+def test_what_was_returned_can_be_granted_again():
+    units = {"shape": Units(3000)}
+    facts = [OPEN, *held(1, -1, 3000, **units), Returned(2, 1, 2000), *held(2, -1, 3000, **units)]
+    facts[-2:] = [claimed(2, 3000, time_ns=2, **units), Granted(2, 2, -1, 3000)]
+    assert audit(facts) == []
 
 
 def test_every_law_has_a_ledger_that_breaks_it():

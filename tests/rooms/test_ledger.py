@@ -14,6 +14,7 @@ from gpulab.telemetry.events import (
     Granted,
     Opened,
     Refused,
+    Returned,
     TimedOut,
     Used,
     Withdrawn,
@@ -77,11 +78,12 @@ def test_columns_are_whole_number_arrays_with_the_serial_in_front():
 
 def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    Ledger(FACTS).to_jsonl(path)
+    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:]]
+    Ledger(facts).to_jsonl(path)
 
-    assert {type(fact).__name__ for fact in FACTS} == set(KINDS)
-    assert Ledger.from_jsonl(path) == Ledger(FACTS)
-    assert path.read_bytes().count(b"\n") == len(FACTS) + 1
+    assert {type(fact).__name__ for fact in facts} == set(KINDS)
+    assert Ledger.from_jsonl(path) == Ledger(facts)
+    assert path.read_bytes().count(b"\n") == len(facts) + 1
     assert b"\r" not in path.read_bytes()
 
 

@@ -1,5 +1,5 @@
 from gpulab.report.lifetimes import Level, Lifetime, lifetimes, resources, stacked
-from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, TimedOut, Used
+from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Returned, TimedOut, Used
 from gpulab.telemetry.shape import Contiguous, Units
 
 OPEN = Opened(0, "arena", 100, "B")
@@ -40,6 +40,19 @@ def test_levels_are_held_used_and_waiting_units_after_each_change():
     assert of(*facts).levels() == [
         *(Level(1, 1, 0, 0, 10), Level(2, 2, 10, 10, 0), Level(3, 3, 10, 4, 0)),
         *(Level(4, 4, 10, 4, 5), Level(5, 5, 10, 4, 0), Level(6, 6, 0, 0, 0)),
+    ]
+
+
+def test_a_part_that_goes_back_takes_idle_units_first_and_the_rest_is_held_on():
+    facts = [
+        *(Claimed(1, 0, "arena", 10, Units(10)), Granted(1, 0, -1, 10), Used(2, 0, 7)),
+        *(Returned(3, 0, 2), Returned(4, 0, 3), Returned(5, 0, 5), Freed(6, 0)),
+    ]
+
+    levels = of(*facts).levels()
+
+    assert [(level.time_ns, level.held, level.used) for level in levels] == [
+        *((1, 10, 10), (2, 10, 7), (3, 8, 7), (4, 5, 5), (6, 0, 0)),
     ]
 
 
