@@ -83,7 +83,7 @@ extern "C" __global__ void paged_attention(
         }
     }
     for (long long d = threadIdx.x; d < head_dim; d += blockDim.x)
-        out[blockIdx.x * head_dim + d] = sum > 0.0f ? answer[d] / sum : 0.0f;
+        out[blockIdx.x * head_dim + d] = length > 0 ? answer[d] / sum : 0.0f;
 }
 """
 
