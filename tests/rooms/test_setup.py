@@ -307,7 +307,7 @@ def machine(tmp_path):
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).symlink_to(shutil.which(name))
     note = f'#!{shutil.which("bash")}\necho "${{0##*/}} $* no_skip=$GPULAB_NO_SKIP" >> {tmp_path}/calls\n'
-    for name in ("apt-get", "make", "git", "uv", "bwrap", "chromium"):
+    for name in ("apt-get", "make", "git", "uv", "bwrap", "g++", "chromium"):
         executable(path / name, note)
     executable(path / "fc-list", f"#!{shutil.which('bash')}\necho DejaVu\n")
     executable(path / "id", f"#!{shutil.which('bash')}\necho 0\n")
@@ -327,9 +327,10 @@ def test_ci_runs_make_test_with_no_skips_allowed(machine):
 def test_ci_installs_only_what_is_missing_after_an_update(machine):
     (machine / "path" / "chromium").unlink()
     (machine / "path" / "bwrap").unlink()
+    (machine / "path" / "g++").unlink()
     assert ci(machine) == [
         "apt-get update no_skip=",
-        "apt-get install -y --no-install-recommends bubblewrap chromium no_skip=",
+        "apt-get install -y --no-install-recommends bubblewrap g++ chromium no_skip=",
         "make test no_skip=1",
     ]
 
