@@ -100,11 +100,14 @@ class Kernel:
         cost: Callable[["Spec", Shape], int] | None = None,
     ) -> None:
         if not re.fullmatch("[A-Za-z_][A-Za-z_0-9]*", name):
-            raise KernelFault(f"A kernel cannot be called {shown(name)}: its source must be able to.", law="name")
+            raise KernelFault(
+                f"A kernel cannot be called {shown(name)}: its source must be able to.", law="name"
+            )
         count = whole(threads)
         if count is None or not 1 <= count <= MOST_THREADS:
             raise KernelFault(
-                f"{name} has {shown(threads)} threads a block; a device takes 1 to {MOST_THREADS}.", law="threads"
+                f"{name} has {shown(threads)} threads a block; a device takes 1 to {MOST_THREADS}.",
+                law="threads",
             )
         self.name, self.source, self.threads = name, source, count
         self.operands, self.shape, self.real = operands, shape, real
@@ -172,7 +175,8 @@ class Kernel:
         values = self._checked(shape)
         self._check_arrays(arrays, values)
         flat = [a.reshape(-1)[: o.length(values)] for a, o in zip(arrays, self.operands, strict=True)]
-        self._meaning(*flat, values)
+        with numpy.errstate(all="ignore"):  # a device does not warn of infinities
+            self._meaning(*flat, values)
 
     def arguments(self, *arrays: Any, **shape: float) -> tuple:
         """What ``source`` takes, in order: the arrays as they are, then the scalars as NumPy numbers.

@@ -29,7 +29,7 @@ class ShimFault(Exception):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.kind = text.split(":")[0]
+        self.kind = text.split(":", maxsplit=1)[0]
 
 
 def launch(
@@ -54,9 +54,8 @@ def launch(
         data = value.tobytes()
         job += [struct.pack("<2q", kind, len(data)), data]
     names = [operand.name for operand in kernel.operands] + list(kernel.scalars)
-    done = subprocess.run(
-        [program(source or kernel.source, kernel.name), *names], input=b"".join(job), capture_output=True
-    )
+    command = [program(source or kernel.source, kernel.name), *names]
+    done = subprocess.run(command, check=False, input=b"".join(job), capture_output=True)
     if done.returncode:
         raise ShimFault(done.stderr.decode() or f"died: status {done.returncode}")
     results, start = [], 0
@@ -86,7 +85,7 @@ def _built(text: str, options: tuple[str, ...]) -> Path:
         with tempfile.TemporaryDirectory(dir=_folder()) as place:
             made = Path(place) / "made"
             command = ["g++", *FLAGS, f"-I{HERE}", "-x", "c++", "-", "-x", "none", *options, "-o", str(made)]
-            done = subprocess.run(command, input=text, capture_output=True, text=True)
+            done = subprocess.run(command, check=False, input=text, capture_output=True, text=True)
             if done.returncode:
                 raise ShimFault(f"compile: {done.stderr}")
             made.replace(path)

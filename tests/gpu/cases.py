@@ -143,8 +143,8 @@ def largest_error(kernel: Kernel, got: list[numpy.ndarray], wanted: list[numpy.n
         if kernel.name in EXACT:
             worst = max(worst, 0.0 if one.tobytes() == other.tobytes() else numpy.inf)
             continue
-        one, other = one.astype(numpy.float64), other.astype(numpy.float64)
-        error = numpy.abs(one - other) / numpy.maximum(1.0, numpy.abs(other))
+        exact = other.astype(numpy.float64)
+        error = numpy.abs(one.astype(numpy.float64) - exact) / numpy.maximum(1.0, numpy.abs(exact))
         worst = max(worst, float(numpy.where(numpy.isfinite(error), error, numpy.inf).max()))
     return worst
 

@@ -29,6 +29,8 @@ are faster. Sources: Kwon and others, PagedAttention, SOSP 2023, section 4.1; th
 Milakov and Gimelshein's, 2018. out = softmax(query . keys / sqrt(head_dim)) . values.
 """
 
+from typing import Any
+
 import numpy
 
 from gpulab.device.kernel import Kernel, Operand, Shape
@@ -88,15 +90,8 @@ extern "C" __global__ void paged_attention(
 """
 
 
-def _meaning(
-    query: numpy.ndarray,
-    keys: numpy.ndarray,
-    values: numpy.ndarray,
-    table: numpy.ndarray,
-    lengths: numpy.ndarray,
-    out: numpy.ndarray,
-    s: Shape,
-) -> None:
+def _meaning(*arguments: Any) -> None:
+    query, keys, values, table, lengths, out, s = arguments
     table = table.reshape(s.sequences, s.table_blocks)
     _check(table, lengths, s)
     pool = (s.pool_blocks, s.block_tokens, s.kv_heads, s.head_dim)
@@ -107,7 +102,7 @@ def _meaning(
         position = numpy.arange(length)
         block, slot = table[b, position // s.block_tokens], position % s.block_tokens
         scores = numpy.einsum("hgd,thd->hgt", query[b], keys[block, slot]) / numpy.sqrt(s.head_dim)
-        weights = numpy.exp(scores - scores.max(axis=2, keepdims=True, initial=-numpy.inf)) if length else scores
+        weights = numpy.exp(scores - scores.max(axis=2, keepdims=True, initial=-numpy.inf))
         sums = weights.sum(axis=2)[:, :, None] if length else 1.0
         out[b] = numpy.einsum("hgt,thd->hgd", weights, values[block, slot]) / sums
 
