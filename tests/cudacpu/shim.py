@@ -44,18 +44,39 @@ def launch(
 
     ``at_start`` puts the guard page right before each array; otherwise one lies right behind it.
     """
-    given = kernel.arguments(*arrays, **shape)
-    kinds = [2 if operand.written else 1 for operand in kernel.operands]
-    kinds += [0] * (len(given) - len(arrays))
-    dynamic = kernel.shared_bytes(**shape) if kernel.dynamic else 0
-    head = (len(given), kernel.blocks(**shape), kernel.threads, dynamic, ORDERS[order], int(at_start))
-    job = [struct.pack("<6q", *head)]
-    for kind, value in zip(kinds, given, strict=True):
+    return launch_program(
+        program(source or kernel.source, kernel.name),
+        kernel.blocks(**shape),
+        kernel.threads,
+        kernel.arguments(*arrays, **shape),
+        names=[operand.name for operand in kernel.operands] + list(kernel.scalars),
+        written=[operand.written for operand in kernel.operands],
+        dynamic_bytes=kernel.shared_bytes(**shape) if kernel.dynamic else 0,
+        order=order,
+        at_start=at_start,
+    )
+
+
+def launch_program(
+    compiled: Path,
+    blocks: int,
+    threads: int,
+    arguments: tuple,
+    *,
+    names: list[str],
+    written: list[bool],
+    dynamic_bytes: int = 0,
+    order: str = "forward",
+    at_start: bool = False,
+) -> list[numpy.ndarray]:
+    """Copies of the arrays among ``arguments``, which come first, as the compiled kernel leaves them."""
+    arrays = arguments[: len(written)]
+    kinds = [2 if write else 1 for write in written] + [0] * (len(arguments) - len(written))
+    job = [struct.pack("<6q", len(arguments), blocks, threads, dynamic_bytes, ORDERS[order], int(at_start))]
+    for kind, value in zip(kinds, arguments, strict=True):
         data = value.tobytes()
         job += [struct.pack("<2q", kind, len(data)), data]
-    names = [operand.name for operand in kernel.operands] + list(kernel.scalars)
-    command = [program(source or kernel.source, kernel.name), *names]
-    done = subprocess.run(command, check=False, input=b"".join(job), capture_output=True)
+    done = subprocess.run([compiled, *names], check=False, input=b"".join(job), capture_output=True)
     if done.returncode:
         raise ShimFault(done.stderr.decode() or f"died: status {done.returncode}")
     results, start = [], 0
