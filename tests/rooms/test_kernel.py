@@ -1,5 +1,6 @@
 """Costs, amounts and checks of kernels. What the sources compute is in ``test_kernel_sources``."""
 
+import re
 from types import SimpleNamespace
 
 import numpy
@@ -105,6 +106,8 @@ def test_a_spin_takes_its_time_until_blocks_find_no_room():
     room = 10 * 16
     assert SPIN.cost_ns(BOARD, blocks=1, spin_ns=1000) == 1000
     assert SPIN.cost_ns(BOARD, blocks=room, spin_ns=1000) == 1000
+    few = SimpleNamespace(**{**vars(BOARD), "max_threads_per_sm": 64})  # two blocks of 32 on each of ten
+    assert SPIN.cost_ns(few, blocks=40, spin_ns=1000) == 2000
     assert SPIN.cost_ns(BOARD, blocks=2 * room + 1, spin_ns=1000) == 2007  # rounded up from 2006.25
 
 
@@ -112,11 +115,12 @@ def test_costs_are_whole_and_at_least_one_nanosecond_on_the_fastest_device():
     rates = {"bandwidth_bytes_per_s": 10**18, "fp32_flops_per_s": 10**18, "max_threads_per_sm": 1}
     fast = SimpleNamespace(**{**vars(BOARD), **rates})
     costs = [
+        made(bytes_moved=lambda s: 0).cost_ns(BOARD, n=1),
         COPY.cost_ns(fast, n=1),
         SOFTMAX.cost_ns(fast, rows=1, columns=1),
         SPIN.cost_ns(BOARD, blocks=1, spin_ns=1),
     ]
-    assert costs == [1, 1, 1]
+    assert costs == [1, 1, 1, 1]
     assert {type(cost) for cost in costs} == {int}
 
 
@@ -190,11 +194,12 @@ def test_attention_ignores_entries_that_no_length_reaches():
     assert arrays[-1].tolist() == [1.0] * 64
 
 
-def test_a_gather_outside_its_table_is_refused_before_anything_is_written():
+@pytest.mark.parametrize("outside", [3, -1])
+def test_a_gather_outside_its_table_is_refused_before_anything_is_written(outside):
     target = floats(7, 7)
 
-    with pytest.raises(KernelFault, match=r"index\[1\] is 3, but the table has entries 0 to 2"):
-        GATHER.meaning(floats(1, 2, 3), numpy.array([0, 3], numpy.int32), target, n=2, entries=3)
+    with pytest.raises(KernelFault, match=rf"index\[1\] is {outside}, but the table has entries 0 to 2"):
+        GATHER.meaning(floats(1, 2, 3), numpy.array([0, outside], numpy.int32), target, n=2, entries=3)
 
     assert target.tolist() == [7, 7]
 
@@ -220,9 +225,10 @@ def test_a_shape_that_no_launch_has_is_a_fault(shape, message):
         COPY.blocks(**shape)
 
 
-def test_a_real_keyword_must_be_a_number():
-    with pytest.raises(KernelFault, match="saxpy: a is 'two'; it must be a number"):
-        SAXPY.flops(n=3, a="two")
+@pytest.mark.parametrize("wrong", ["two", "2", True, None, [2]])
+def test_a_real_keyword_must_be_a_number(wrong):
+    with pytest.raises(KernelFault, match=f"saxpy: a is {re.escape(repr(wrong))}; it must be a number"):
+        SAXPY.flops(n=3, a=wrong)
 
 
 def test_shared_memory_that_no_block_gets_is_a_fault():

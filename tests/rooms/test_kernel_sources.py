@@ -73,6 +73,18 @@ def test_a_slot_that_a_length_reaches_and_nobody_wrote_makes_the_result_nan():
     assert numpy.isnan(shim.launch(kernel, *arrays, **shape)[-1]).all()
 
 
+@pytest.mark.parametrize("score", [-40_000, 40_000])
+def test_attention_over_equal_scores_of_any_size_is_the_mean_of_the_values(score):
+    """No exponential of such a score is a float32, nor a float64."""
+    _, kernel, arrays, shape = cases.attention([40], group=1)
+    query, keys, values, table, _, _ = arrays
+    query[...], keys[...] = 1, score / 16
+    rows = numpy.concatenate(values[table[0, :3]])[:40, 0]
+
+    for out in (cases.expected(kernel, arrays, shape)[-1], shim.launch(kernel, *arrays, **shape)[-1]):
+        numpy.testing.assert_allclose(out[0, 0], rows.mean(axis=0, dtype=float), rtol=0, atol=1e-5)
+
+
 # -- mistakes in a source are seen -----------------------------------------------------------------
 
 # (kernel, what stands there, what a mistake makes of it, what it is found by)
