@@ -4,6 +4,7 @@ A part is called with CuPy, a folder to write into and a function that shows pro
 ``held`` is True, False, or None where a number is only noted.
 """
 
+import datetime
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -312,7 +313,9 @@ def calibrate(gpu: Gpu) -> Iterator[Row]:
     from gpulab.device.device import open_device
 
     opened = open_device("cuda")
-    measured = room.calibrate(opened)
+    driver = str(gpu.cupy.cuda.runtime.driverGetVersion())
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    measured = room.calibrate(opened, day=day, driver=driver, tell=gpu.say)
     path = gpu.folder / "calibrated.toml"
     path.write_text(measured.to_toml(), encoding="utf-8")
     yield Row("written", "", path.name, True)
