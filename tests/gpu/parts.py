@@ -307,6 +307,28 @@ def placing(gpu: Gpu) -> Iterator[Row]:
     yield Row("all came back and joined", f"{((0, 64 * MiB),)}", f"{gaps}", gaps == ((0, 64 * MiB),))
 
 
+def slab(gpu: Gpu) -> Iterator[Row]:
+    """The same through ``device.placing()``: every placing is a fact, and the ledger is legal."""
+    from gpulab.device.device import open_device
+    from gpulab.memory.arena import FirstFit
+    from gpulab.report.audit import check
+    from gpulab.telemetry.events import Freed, Granted
+
+    opened = open_device(
+        "cuda", memory=lambda capacity, *, clock, ledger: FirstFit(64 * MiB, clock=clock, ledger=ledger)
+    )
+    with opened.placing():
+        a = gpu.cupy.full(1000, 2, "f4")
+        b = a * 3
+        total = float(b.sum())
+        del a, b
+    opened.synchronize()
+    check(opened.ledger)
+    yield Row("what CuPy's arrays compute", "6000.0", f"{total}", total == 6000)
+    granted, freed = (sum(isinstance(fact, kind) for fact in opened.ledger) for kind in (Granted, Freed))
+    yield Row("grants, frees", "equal, 2 or more", f"{granted}, {freed}", granted == freed >= 2)
+
+
 def calibrate(gpu: Gpu) -> Iterator[Row]:
     """``gpulab calibrate``: the constants of this device, beside those of the board most like it."""
     from gpulab.device import calibrate as room
@@ -338,5 +360,6 @@ PARTS = {
     "f10": (f10, 60),
     "device": (device, 40),
     "placing": (placing, 30),
+    "slab": (slab, 30),
     "calibrate": (calibrate, 90),
 }

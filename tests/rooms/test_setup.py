@@ -127,8 +127,9 @@ def test_the_lock_covers_what_the_project_asks_for_and_setuptools():
         assert all(requirement.specifier.contains(version) for version in found), f"{requirement}: make lock"
 
 
-def test_nothing_locked_needs_cuda():
-    assert [name for name in locked() if re.search("cupy|cuda|nvrtc", name)] == []
+def test_nothing_locked_needs_a_gpu_and_of_cuda_there_is_only_the_compiler_that_checks_kernels():
+    assert [name for name in locked() if re.search("cupy|cuda|nvrtc", name)] == ["nvidia-cuda-nvrtc"]
+    assert re.search(r"^nvidia-cuda-nvrtc==\S+ ; sys_platform == 'linux'", LOCK, flags=re.MULTILINE)
 
 
 # make
