@@ -55,6 +55,10 @@ class StreamFault(RuleBroken):
     """Work was ordered on streams in a way that races or never ends."""
 
 
+class KernelFault(RuleBroken):
+    """A kernel does not compile, or was launched with what it cannot run on."""
+
+
 class BrokenLaw(RuleBroken):
     """A ledger contradicts itself; ``numbers['event']`` is the first fact that does."""
 
