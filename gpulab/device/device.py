@@ -27,17 +27,28 @@ if TYPE_CHECKING:
 PATHS = ("auto", "sim", "cuda")
 
 
+class Operand(Protocol):
+    """An array of a kernel. ``length`` gives its values for a shape; ``written`` if the kernel writes it."""
+
+    dtype: str
+    written: bool
+
+
 class Runnable(Protocol):
     """What a device needs of a kernel; ``gpulab.device.kernel`` has the class. Shapes go by keyword."""
 
     name: str
     threads: int
     source: str
+    operands: tuple[Operand, ...]
 
-    def blocks(self, **shape: int) -> int: ...
-    def cost_ns(self, spec: Spec, **shape: int) -> int: ...
-    def bytes_moved(self, **shape: int) -> int: ...
-    def meaning(self, *arrays: "np.ndarray", **shape: int) -> None: ...
+    def blocks(self, **shape: float) -> int: ...
+    def shared_bytes(self, **shape: float) -> int: ...
+    def cost_ns(self, spec: Spec, **shape: float) -> int: ...
+    def bytes_moved(self, **shape: float) -> int: ...
+    def flops(self, **shape: float) -> int: ...
+    def arguments(self, *arrays: object, **shape: float) -> tuple: ...
+    def meaning(self, *arrays: "np.ndarray", **shape: float) -> None: ...
 
 
 @final
@@ -98,7 +109,7 @@ class Stream(ABC):
     priority: int
 
     @abstractmethod
-    def launch(self, kernel: Runnable, arrays: Sequence[Array], **shape: int) -> int:
+    def launch(self, kernel: Runnable, arrays: Sequence[Array], **shape: float) -> int:
         """Hand over ``kernel`` on ``arrays``; its serial of work, or -1 while a graph is recorded.
 
         Raises:
@@ -181,8 +192,13 @@ class Device(ABC):
     def free(self, array: Array) -> None:
         """Give the bytes back. Without a plugged-in allocator or pool the host waits until the device is idle."""
 
+    @property
     @abstractmethod
-    def time(self, kernel: Runnable, **shape: int) -> int:
+    def used_bytes(self) -> int:
+        """Bytes of the device that its arrays, the pool or the slab behind them take."""
+
+    @abstractmethod
+    def time(self, kernel: Runnable, **shape: float) -> int:
         """Nanoseconds that ``kernel`` takes alone on the idle device, launch not included."""
 
     @abstractmethod

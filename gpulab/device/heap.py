@@ -53,6 +53,13 @@ class Heap:
         """Give ``extent`` back; raises what the allocator or pool raises."""
         self.memory.free(extent)
 
+    @property
+    def taken_bytes(self) -> int:
+        """What is taken of the device: the grants, a pool's segments, or the whole slab."""
+        if isinstance(self.memory, Pool):
+            return self.memory.total_bytes
+        return self.memory.capacity - self.memory.free_bytes if self.own else self.memory.capacity
+
     def cost_since(self, serial: int) -> Cost:
         """What the facts from ``serial`` on cost: they are those of one call of this heap."""
         if self._outer is None:

@@ -4,10 +4,10 @@ The model, in whole numbers. A kernel's cost is the time of its grid on an idle 
 resident at once. A larger grid runs in waves of C = multiprocessors x blocks per multiprocessor, and a
 wave of B blocks takes cost * C / B, rounded up: so ceil(B / C) full waves, however empty the last is.
 
-Blocks resident together share two things. *Bandwidth*: each kernel demands what its bytes need at its full
-speed; above what there is, all that move bytes are slowed by the same factor. *Arithmetic*: a kernel whose
-bytes do not explain its cost demands the multiprocessors it covers; above the whole device, such kernels
-are slowed alike. Rule: slowdown = max(1, sum of demands), without the 5 to 10 % for the second-level cache.
+Blocks resident together share two things, the bandwidth and the arithmetic. A kernel demands of each the part
+of its cost that its bytes, or its operations, take at the device's full rate. Where the demands add up to
+more than there is, all that demand some are slowed by the same factor: slowdown = max(1, sum of demands),
+without the 5 to 10 % for the second-level cache. A kernel that waits, or spins, demands neither.
 Sources: block dispatch as the reverse-engineering studies report it ("leftover"), and the first model of
 interference in the course's facts, sections B1 and C7.
 """
@@ -24,8 +24,8 @@ ONE = 1 << 20  # full speed, and the unit of demands: speeds are rounded down to
 class Grid:
     """A kernel on its way through the multiprocessors.
 
-    ``cost_ns`` is its cost as above, ``memory_ns`` the part of it that its bytes explain. ``unissued``
-    blocks wait for room, ``resident`` blocks run.
+    ``cost_ns`` is its cost as above; ``memory_ns`` and ``arithmetic_ns`` are what its bytes and its operations
+    take at full rate. ``unissued`` blocks wait for room, ``resident`` blocks run.
     """
 
     __slots__ = (
@@ -42,7 +42,15 @@ class Grid:
     )
 
     def __init__(
-        self, spec: Spec, blocks: int, threads: int, cost_ns: int, memory_ns: int, shared_bytes: int = 0
+        self,
+        spec: Spec,
+        blocks: int,
+        threads: int,
+        cost_ns: int,
+        *,
+        memory_ns: int = 0,
+        arithmetic_ns: int = 0,
+        shared_bytes: int = 0,
     ) -> None:
         cost_ns = max(1, cost_ns)
         self.blocks = self.unissued = blocks
@@ -52,7 +60,7 @@ class Grid:
         self.natural = min(blocks, spec.sms * self.per_sm)  # resident at once, alone
         self.block_ns = -(-cost_ns * self.natural // blocks)
         self.memory = ONE * min(memory_ns, cost_ns) // cost_ns
-        self.arithmetic = 0 if memory_ns >= cost_ns else ONE * min(blocks, spec.sms) // spec.sms
+        self.arithmetic = ONE * min(arithmetic_ns, cost_ns) // cost_ns
 
     @property
     def alone_ns(self) -> int:
@@ -153,7 +161,5 @@ class Multiprocessors:
         memory = sum(grid.memory * grid.resident // grid.natural for grid in grids)
         arithmetic = sum(grid.arithmetic * grid.resident // grid.natural for grid in grids)
         for cohort in self.cohorts:
-            slowest = max(
-                ONE, memory if cohort.grid.memory else 0, arithmetic if cohort.grid.arithmetic else 0
-            )
-            cohort.speed = ONE * ONE // slowest
+            mine = memory if cohort.grid.memory else 0, arithmetic if cohort.grid.arithmetic else 0
+            cohort.speed = ONE * ONE // max(ONE, *mine)

@@ -94,6 +94,10 @@ class SimDevice(Device):
         finally:
             self._charge(since)
 
+    @property
+    def used_bytes(self) -> int:
+        return self._heap.taken_bytes
+
     def time(self, kernel: Runnable, **shape: int) -> int:
         return self.grid(kernel, shape).alone_ns
 
@@ -120,10 +124,17 @@ class SimDevice(Device):
 
     def grid(self, kernel: Runnable, shape: dict) -> Grid:
         """``kernel`` as blocks that take room and time; ``KernelFault`` if they fit no multiprocessor."""
-        blocks, shared = kernel.blocks(**shape), getattr(kernel, "shared_bytes", 0)
+        blocks, shared = kernel.blocks(**shape), kernel.shared_bytes(**shape)
         explain.check_grid(kernel, self.spec, blocks, shared)
-        cost_ns, moved = kernel.cost_ns(self.spec, **shape), kernel.bytes_moved(**shape)
-        return Grid(self.spec, blocks, kernel.threads, cost_ns, self.spec.memory_ns(moved), shared)
+        return Grid(
+            self.spec,
+            blocks,
+            kernel.threads,
+            kernel.cost_ns(self.spec, **shape),
+            memory_ns=self.spec.memory_ns(kernel.bytes_moved(**shape)),
+            arithmetic_ns=self.spec.arithmetic_ns(kernel.flops(**shape)),
+            shared_bytes=shared,
+        )
 
     def spend(self, host_ns: int) -> None:
         """Keep the host busy for ``host_ns``."""

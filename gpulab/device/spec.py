@@ -105,6 +105,10 @@ class Spec:
         """What reading or writing ``size_bytes`` of device memory takes at the rate of a copy kernel."""
         return -(-size_bytes * SECOND * 1000 // (self.bandwidth_bytes_per_s * self.copy_efficiency_permille))
 
+    def arithmetic_ns(self, flops: int) -> int:
+        """What ``flops`` operations take at the 32-bit peak."""
+        return -(-flops * SECOND // self.fp32_flops_per_s)
+
     def to_toml(self) -> str:
         """The text of this spec's file; ``load`` reads it back to an equal spec."""
         lines = [f"{name} = {dumps(getattr(self, name), ensure_ascii=False)}" for name in _TEXTS]

@@ -54,6 +54,8 @@ class SimStream(Stream):
     def copy_in(self, array: Array, values: np.ndarray, *, pinned: bool = True) -> int:
         self.device.check(array)
         explain.check_values(array, values)
+        if self._graph is not None:
+            values = values.copy()  # a graph keeps what it recorded
         serial = self._submit(
             lambda stream, ready_ns: stream.hand_over_copy(array, values, "in", pinned, ready_ns),
             recordable=pinned,
@@ -114,20 +116,22 @@ class SimStream(Stream):
         self, kernel: Runnable, arrays: tuple[Array, ...], shape: dict, ready_ns: int
     ) -> int:
         """Give ``kernel`` to the device, which it reaches at ``ready_ns``; its serial."""
-        device, written = self.device, written_by(kernel, arrays)
+        device, grid, moved = self.device, self.device.grid(kernel, shape), kernel.bytes_moved(**shape)
         data = [device.usable(array) for array in arrays]
-        uses = [(array, index in written) for index, array in enumerate(arrays)]
+        uses = [(array, each.written) for array, each in zip(arrays, kernel.operands, strict=False)]
+        self._check_order(uses, kernel.name)
+        kernel.meaning(*data, **shape)  # its errors come before anything is handed over
         serial = self._begin(uses, kernel.name)
-        grid, moved = device.grid(kernel, shape), kernel.bytes_moved(**shape)
         device.ledger.append(Launched(device.now_ns(), serial, self.name, kernel.name, grid.blocks, moved))
         self._put(serial, ready_ns, grid=grid)
-        kernel.meaning(*data, **shape)
         return serial
 
     def hand_over_copy(self, array: Array, values: np.ndarray, way: str, pinned: bool, ready_ns: int) -> int:
         """Give a copy to the device; its serial. Out: the values of now arrive when it ends."""
         device, data = self.device, self.device.usable(array)
-        serial = self._begin([(array, way == "in")], f"copy {way}")
+        uses = [(array, way == "in")]
+        self._check_order(uses, f"copy {way}")
+        serial = self._begin(uses, f"copy {way}")
         host = "pinned" if pinned else "pageable"
         device.ledger.append(Sent(device.now_ns(), serial, self.name, way, data.nbytes, host))
         copy_ns = device.spec.copy_cost_ns(data.nbytes, way, pinned=pinned)
@@ -151,8 +155,8 @@ class SimStream(Stream):
         self._graph.nodes.append(node)
         return -1
 
-    def _begin(self, uses: list[tuple[Array, bool]], words: str) -> int:
-        """The serial and place in order of work that uses these arrays; ``StreamFault`` for a race."""
+    def _check_order(self, uses: list[tuple[Array, bool]], words: str) -> None:
+        """``StreamFault`` if work that uses (and writes) these arrays would race with what came before."""
         merge(self.known, self.device.host_knows())
         for array, writes in uses:
             other = array.touched.first_unordered(self.known, writes=writes)
@@ -162,6 +166,9 @@ class SimStream(Stream):
                 other = accesses.first_unordered(self.known, writes=True)
                 if other is not None:
                     raise explain.race(self, words, array, other, freed)
+
+    def _begin(self, uses: list[tuple[Array, bool]], words: str) -> int:
+        """The serial of work that uses these arrays, which takes its place in the order."""
         serial, position = self._next()
         for array, writes in uses:
             array.touched.note(Access(serial, self.number, position, writes, words))
@@ -188,8 +195,3 @@ def unset(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     made.reshape(-1).view(np.uint8)[...] = 0xFF
     return made
 
-
-def written_by(kernel: Runnable, arrays: Sequence[Array]) -> tuple[int, ...]:
-    """Which of ``arrays`` the kernel writes: its ``writes``, or the last one where it does not say."""
-    written = getattr(kernel, "writes", None)
-    return (len(arrays) - 1,) if written is None else tuple(written)
