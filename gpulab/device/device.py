@@ -7,12 +7,13 @@ one takes the time it takes.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Protocol
 
+from gpulab.device.array import Array, Mark
 from gpulab.device.spec import Spec, load
 from gpulab.errors import DeviceUnavailable, shown
-from gpulab.memory.extent import Extent
 from gpulab.telemetry.clock import Clock
+from gpulab.telemetry.events import Attached
 from gpulab.telemetry.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -49,41 +50,6 @@ class Runnable(Protocol):
     def flops(self, **shape: float) -> int: ...
     def arguments(self, *arrays: object, **shape: float) -> tuple: ...
     def meaning(self, *arrays: "np.ndarray", **shape: float) -> None: ...
-
-
-@final
-class Array:
-    """Device memory with a shape and a type, held until ``device.free``. Not to be read from the host.
-
-    ``extent`` says which bytes it holds, ``owner`` for whom. The bytes of a new array are what nobody
-    set: 0xFF on the simulated device, so that a float read from it is NaN.
-    """
-
-    __slots__ = ("data", "device", "dtype", "earlier", "extent", "held", "shape", "touched")
-
-    def __init__(self, device: "Device", extent: Extent, shape: tuple[int, ...], dtype: "np.dtype") -> None:
-        self.device, self.extent, self.shape, self.dtype = device, extent, shape, dtype
-        self.held, self.data = True, None  # data: of the device's xp; made when first touched
-        self.touched, self.earlier = None, ()  # who used these bytes, and the freed arrays under them
-
-    @property
-    def owner(self) -> str:
-        """For whom the bytes are held."""
-        return self.extent.owner
-
-    def __repr__(self) -> str:
-        held = "" if self.held else ", freed"
-        return f"<Array {self.dtype}{list(self.shape)} at {self.extent.offset:,}{held}>"
-
-
-@final
-class Mark:
-    """A point in a stream: reached when everything before it there is done. ``stream.mark()`` makes one."""
-
-    __slots__ = ("device", "known", "stream", "work")
-
-    def __init__(self, device: "Device", stream: str, work: object, known: dict[int, int]) -> None:
-        self.device, self.stream, self.work, self.known = device, stream, work, known
 
 
 class Graph(ABC):
@@ -179,7 +145,11 @@ class Device(ABC):
 
     @abstractmethod
     def empty(
-        self, shape: int | tuple[int, ...], dtype: object = "float32", owner: str = "", claim: int | None = None
+        self,
+        shape: int | tuple[int, ...],
+        dtype: object = "float32",
+        owner: str = "",
+        claim: int | None = None,
     ) -> Array:
         """An array whose bytes nobody set. ``claim`` retries a refused one.
 
@@ -218,6 +188,14 @@ class Device(ABC):
         """Let the host wait until everything handed over is done."""
 
 
+def attached(device: Device) -> Attached:
+    """The fact that ``device`` came into being now."""
+    rate = device.spec.bandwidth_bytes_per_s
+    return Attached(
+        device.now_ns(), device.spec.name, device.path, device.spec.sms, rate, device.badge, device.reason
+    )
+
+
 def open_device(
     path: str = "auto",
     *,
@@ -246,7 +224,7 @@ def open_device(
         raise DeviceUnavailable(
             f"There is no path {shown(path)} to a device; the paths are {', '.join(PATHS)}."
         )
-    from gpulab.device.cuda import CudaDevice, try_cuda
+    from gpulab.device.cuda import open_cuda, try_cuda
     from gpulab.device.sim import SimDevice
 
     reason = f"{path} was asked for"
@@ -255,6 +233,6 @@ def open_device(
         path = "cuda" if found.usable else "sim"
         reason = f"auto: {found.reason}"
     if path == "cuda":
-        return CudaDevice(index, memory=memory, ledger=ledger, reason=reason)
+        return open_cuda(index, memory=memory, ledger=ledger, reason=reason)
     chosen = spec if isinstance(spec, Spec) else load(spec)
     return SimDevice(chosen, memory=memory, clock=clock, ledger=ledger, reason=reason)

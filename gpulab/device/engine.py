@@ -45,12 +45,12 @@ class Work:
     def __init__(
         self,
         serial: int,
+        *,
         stream: str,
         priority: int,
         queue: int,
         ready_ns: int,
         before: "Work | None",
-        *,
         grid: Grid | None = None,
         copy_ns: int | None = None,
         way: str = "",

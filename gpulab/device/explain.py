@@ -11,7 +11,8 @@ from gpulab.units import format_ns, whole
 if TYPE_CHECKING:
     import numpy as np
 
-    from gpulab.device.device import Array, Device, Runnable, Stream
+    from gpulab.device.array import Array
+    from gpulab.device.device import Device, Runnable, Stream
     from gpulab.device.engine import Work
     from gpulab.device.order import Access
     from gpulab.device.spec import Spec
@@ -60,7 +61,9 @@ def stalled(device: "Device", work: "Work") -> StreamFault:
 def foreign_mark(stream: "Stream", mark: object) -> StreamFault:
     """The error for a wait that could never end: the mark is of another device, or no mark."""
     work = getattr(getattr(mark, "work", None), "serial", None)
-    where = f"of {mark.device.spec.name}, set there on {mark.stream!r}" if work is not None else "no mark at all"
+    where = (
+        f"of {mark.device.spec.name}, set there on {mark.stream!r}" if work is not None else "no mark at all"
+    )
     return StreamFault(
         f"Stream {stream.name!r} was told at {_now(stream.device)} to wait for {shown(mark)}, {where}: no work of "
         f"this device reaches it, so the wait would never end. Wait for a mark of a stream of this device, or let "

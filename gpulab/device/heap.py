@@ -81,4 +81,6 @@ class Heap:
             return Cost(self._spec.pool_hit_ns, False)
         granted = [fact for fact in self._ledger[serial:] if isinstance(fact, Granted)]
         freed = any(isinstance(fact, Freed) for fact in self._ledger[serial:])
-        return Cost(sum(self._spec.alloc_cost_ns(fact.size) for fact in granted) + freed * self._spec.free_ns, False)
+        return Cost(
+            sum(self._spec.alloc_cost_ns(fact.size) for fact in granted) + freed * self._spec.free_ns, False
+        )

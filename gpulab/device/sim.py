@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from gpulab.device import explain
-from gpulab.device.device import Array, Device, Runnable
+from gpulab.device.array import Array
+from gpulab.device.device import Device, Runnable, attached
 from gpulab.device.engine import Engine, Work
 from gpulab.device.heap import Heap
 from gpulab.device.multiprocessors import Grid
@@ -17,7 +18,6 @@ from gpulab.device.order import Accesses, Ghosts, Known, merge
 from gpulab.device.spec import Spec
 from gpulab.device.streams import SimStream, unset
 from gpulab.telemetry.clock import Clock
-from gpulab.telemetry.events import Attached
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import SECOND, whole
 
@@ -47,7 +47,7 @@ class SimDevice(Device):
         self.spec, self.reason, self.badge = spec, reason, spec.badge
         self.clock = clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
-        self.ledger.append(Attached(self.now_ns(), spec.name, self.path, spec.sms, self.badge, reason))
+        self.ledger.append(attached(self))
         self._engine = Engine(spec, self.ledger, self.now_ns())
         self._heap = Heap(spec, memory, self.clock, self.ledger)
         self.memory = self._heap.memory

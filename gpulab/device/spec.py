@@ -164,7 +164,9 @@ def parse(text: str, where: str) -> Spec:
         raise SpecFault(
             f"{where} is not a whole spec: "
             + "; ".join(
-                f"{word} {', '.join(keys)}" for word, keys in (("without", missing), ("unknown", unknown)) if keys
+                f"{word} {', '.join(keys)}"
+                for word, keys in (("without", missing), ("unknown", unknown))
+                if keys
             )
             + ". Start from a file of `gpulab/device/specs` or from `gpulab calibrate`."
         )

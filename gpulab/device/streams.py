@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from gpulab.device import explain
-from gpulab.device.device import Array, Graph, Mark, Runnable, Stream
+from gpulab.device.array import Array, Mark
+from gpulab.device.device import Graph, Runnable, Stream
 from gpulab.device.engine import Work
 from gpulab.device.order import Access, Known, merge
 from gpulab.telemetry.events import Launched, Sent
@@ -180,7 +181,15 @@ class SimStream(Stream):
         return self.device.next_work(), position
 
     def _put(self, serial: int, ready_ns: int, **what: object) -> Work:
-        self._last = Work(serial, self.name, self.priority, self._queue, ready_ns, self._last, **what)
+        self._last = Work(
+            serial,
+            stream=self.name,
+            priority=self.priority,
+            queue=self._queue,
+            ready_ns=ready_ns,
+            before=self._last,
+            **what,
+        )
         self.device.hand_over(self._last)
         return self._last
 
@@ -194,4 +203,3 @@ def unset(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 0xFF
     return made
-

@@ -71,7 +71,10 @@ class WorkBooks:
             return "work", f"work {fact.work} is {self._states[fact.work][0]} already"
         before = next((w for w in self._streams.get(fact.stream, {}) if w < fact.work), None)
         if before is not None:
-            return "stream", f"work {before}, before {fact.work} on {fact.stream!r}, is {self._states[before][0]}"
+            return (
+                "stream",
+                f"work {before}, before {fact.work} on {fact.stream!r}, is {self._states[before][0]}",
+            )
         if fact.work < self._furthest.get(fact.stream, -1):
             after = self._furthest[fact.stream]
             return "stream", f"work {after} of {fact.stream!r} started before {fact.work}, which comes first"

@@ -8,7 +8,7 @@ window is 1/6 s to 1 s by product); DCGM, ``DCGM_FI_PROF_SM_ACTIVE``.
 
 from dataclasses import dataclass
 
-from gpulab.telemetry.events import Attached, Ended, Launched, Occupied, Sent, Started
+from gpulab.telemetry.events import Attached, Ended, Launched, Occupied, Started
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import SECOND
 
@@ -19,8 +19,7 @@ SHORT_WINDOW_NS, LONG_WINDOW_NS = SECOND // 6, SECOND
 class Sample:
     """What happened on a device of ``sms`` multiprocessors in ``[start_ns, end_ns)``.
 
-    ``kernel_ns`` of it some kernel ran, ``memory_ns`` a copy or a kernel that moves bytes did; ``sm_ns`` adds up,
-    over the multiprocessors, how long each had a block.
+    ``kernel_ns`` of it some kernel ran, ``memory_ns`` device memory was read or written; ``sm_ns`` adds up, over the multiprocessors, how long each had a block.
     """
 
     start_ns: int
@@ -69,41 +68,61 @@ def sample(ledger: Ledger, end_ns: int | None = None, window_ns: int = LONG_WIND
             f"{attached.time_ns:,} ns."
         )
     start_ns = max(attached.time_ns, end_ns - window_ns)
-    kernel_ns, memory_ns, sm_ns = _swept(ledger, start_ns, end_ns)
-    return Sample(start_ns, end_ns, attached.sms, kernel_ns, memory_ns, sm_ns)
-
-
-def _swept(ledger: Ledger, start_ns: int, end_ns: int) -> tuple[int, int, int]:
-    """The three sums of a ``Sample``."""
-    kernels: set[int] = set()  # works by what they do; membership only, order never matters
-    movers: set[int] = set()
-    running = moving = sms = kernel_ns = memory_ns = sm_ns = 0
-    then = start_ns
-    for fact in ledger:
-        if fact.time_ns > then:
-            lasted = min(fact.time_ns, end_ns) - then
-            kernel_ns += lasted * (running > 0)
-            memory_ns += lasted * (moving > 0)
-            sm_ns += lasted * sms
-            then += lasted
-        if fact.time_ns >= end_ns:
-            return kernel_ns, memory_ns, sm_ns
-        match fact:
-            case Launched(work=work, size_bytes=size):
-                kernels.add(work)
-                if size:
-                    movers.add(work)
-            case Sent(work=work):
-                movers.add(work)
-            case Started(work=work) | Ended(work=work):
-                step = 1 if isinstance(fact, Started) else -1
-                running += step * (work in kernels)
-                moving += step * (work in movers)
-            case Occupied():
-                sms = fact.sms
-    lasted = end_ns - then
-    return (
-        kernel_ns + lasted * (running > 0),
-        memory_ns + lasted * (moving > 0),
-        sm_ns + lasted * sms,
+    kernels, movers = _runs(ledger, end_ns, attached.bandwidth_bytes_per_s)
+    return Sample(
+        start_ns,
+        end_ns,
+        attached.sms,
+        _covered_ns(kernels, start_ns, end_ns),
+        _covered_ns(movers, start_ns, end_ns),
+        _sm_ns(ledger, start_ns, end_ns),
     )
+
+
+def _runs(ledger: Ledger, end_ns: int, bandwidth_bytes_per_s: int) -> tuple[list, list]:
+    """When each kernel ran, and when device memory was moved, as ``(start, end)``.
+
+    A copy moves memory while it lasts. A kernel does from its start, for what its bytes take at full rate.
+    """
+    sizes: dict[int, int] = {}  # kernels -> bytes
+    runs: dict[int, tuple[int, int]] = {}
+    for fact in ledger:
+        if fact.time_ns > end_ns:
+            break
+        match fact:
+            case Launched():
+                sizes[fact.work] = fact.size_bytes
+            case Started():
+                runs[fact.work] = fact.time_ns, end_ns
+            case Ended() if fact.work in runs:
+                runs[fact.work] = runs[fact.work][0], fact.time_ns
+    kernels = [run for work, run in runs.items() if work in sizes]
+    movers = [run for work, run in runs.items() if work not in sizes]
+    for work in runs.keys() & sizes.keys():
+        start, end = runs[work]
+        movers.append((start, min(end, start + -(-sizes[work] * SECOND // bandwidth_bytes_per_s))))
+    return kernels, movers
+
+
+def _covered_ns(runs: list[tuple[int, int]], start_ns: int, end_ns: int) -> int:
+    """How much of ``[start_ns, end_ns)`` lies in one of the runs or more."""
+    covered, until = 0, start_ns
+    for start, end in sorted(runs):
+        fresh = max(start, until)
+        if min(end, end_ns) > fresh:
+            covered += min(end, end_ns) - fresh
+            until = end
+    return covered
+
+
+def _sm_ns(ledger: Ledger, start_ns: int, end_ns: int) -> int:
+    """Multiprocessors with a block, times nanoseconds, over ``[start_ns, end_ns)``."""
+    total, sms, then = 0, 0, start_ns
+    for fact in ledger:
+        if fact.time_ns >= end_ns:
+            break
+        if isinstance(fact, Occupied):
+            now = max(fact.time_ns, start_ns)
+            total += sms * (now - then)
+            sms, then = fact.sms, now
+    return total + sms * (end_ns - then)

@@ -95,7 +95,7 @@ class Freed:
 
 @dataclass(slots=True)
 class Attached:
-    """A device of ``sms`` multiprocessors came into being.
+    """A device of ``sms`` multiprocessors and that memory bandwidth came into being.
 
     ``path`` is ``sim`` or ``cuda``, ``badge`` says what its times are worth, ``reason`` why this path was taken.
     """
@@ -104,6 +104,7 @@ class Attached:
     device: str
     path: str
     sms: int
+    bandwidth_bytes_per_s: int
     badge: str
     reason: str
 
