@@ -12,7 +12,6 @@ Sources: block dispatch as the reverse-engineering studies report it ("leftover"
 interference in the course's facts, sections B1 and C7.
 """
 
-from heapq import heapify, heappop, heappush
 from typing import final
 
 from gpulab.device.spec import Spec
@@ -134,15 +133,23 @@ class Multiprocessors:
 
     def _spread(self, rooms: list[int], count: int) -> list[tuple[int, int]]:
         """``count`` blocks, each to the multiprocessor with fewest blocks; of equal ones the first."""
-        fewest = [(self._blocks[sm], sm) for sm, room in enumerate(rooms) if room]
-        heapify(fewest)
-        given = dict.fromkeys((sm for sm in range(len(rooms))), 0)
-        for _ in range(count):
-            blocks, sm = heappop(fewest)
-            given[sm] += 1
-            if given[sm] < rooms[sm]:
-                heappush(fewest, (blocks + 1, sm))
-        return [(sm, number) for sm, number in given.items() if number]
+        here = [(sm, self._blocks[sm], room) for sm, room in enumerate(rooms) if room]
+        low, high = 0, max(blocks + room for _, blocks, room in here)
+        while low < high:  # the highest level up to which all can be filled
+            level = (low + high + 1) // 2
+            if sum(min(room, max(0, level - blocks)) for _, blocks, room in here) <= count:
+                low = level
+            else:
+                high = level - 1
+        places = []
+        left = count - sum(min(room, max(0, low - blocks)) for _, blocks, room in here)
+        for sm, blocks, room in here:
+            number = min(room, max(0, low - blocks))
+            if left and blocks <= low and number < room:
+                number, left = number + 1, left - 1
+            if number:
+                places.append((sm, number))
+        return places
 
     def _move(self, grid: Grid, places: list[tuple[int, int]], sign: int) -> None:
         for sm, number in places:
