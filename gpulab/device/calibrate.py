@@ -138,7 +138,7 @@ def _bandwidth(device: Device, stream: Stream, values: int) -> dict[str, int]:
     source, target = device.empty(values), device.empty(values)
     index = device.empty(values // 4, "int32")
     stream.copy_in(source, np.zeros(values, np.float32))
-    # Neighbours in the index are 2,654,435,761 apart (Knuth's multiplier, odd): no two share a cache line.
+    # Neighbours in the index are 2,654,435,761 entries apart, modulo the table (Knuth's multiplier): far apart.
     picked = (np.arange(values // 4, dtype=np.uint64) * np.uint64(2_654_435_761)) % np.uint64(values)
     stream.copy_in(index, picked.astype(np.int32))
     copied = _device_ns(device, lambda: stream.launch(COPY, [source, target], n=values))

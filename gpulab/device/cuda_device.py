@@ -82,6 +82,7 @@ class CudaDevice(Device):
         self._base.synchronize()
         self._base_ns = time.perf_counter_ns()  # time 0 of the ledger
         self.ledger.append(attached(self))
+        self._tick()
         free = runtime.memGetInfo()[0]
         capacity = max(free - _HEADROOM_BYTES, free // 2) // (2 * MiB) * (2 * MiB)
         self._memory = RealMemory(cupy, memory, capacity, self.clock, self._inbox)
@@ -101,6 +102,9 @@ class CudaDevice(Device):
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         with self.calls("allocating"):
             extent, pointer = self._memory.allocate(size, owner, claim)
+            if extent.asked != size:
+                self._memory.free(extent)
+                raise explain.other_claim(self, extent.claim, extent.asked, size)
         array = Array(self, extent, shape, dtype)
         cuda = self.xp.cuda
         unowned = cuda.UnownedMemory(pointer, extent.size, self, self.index)

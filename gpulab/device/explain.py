@@ -123,6 +123,16 @@ def gone(device: "Device", array: "Array") -> StreamFault:
     )
 
 
+def other_claim(device: "Device", claim: int, asked: int, size: int) -> StreamFault:
+    """The error for a retry with an array of another size than the claim that waited."""
+    return StreamFault(
+        f"Claim {claim} of {device.spec.name} waited for {asked:,} bytes and was retried at {_now(device)} for an array "
+        f"of {size:,}. It was granted and given back; ask for the same shape and type, or make a new claim.",
+        law="claim",
+        claim=claim,
+    )
+
+
 def check_values(array: "Array", values: "np.ndarray") -> None:
     """Refuse a host array that is not of ``array``'s shape and type (``StreamFault``)."""
     if getattr(values, "shape", None) != array.shape or getattr(values, "dtype", None) != array.dtype:

@@ -42,8 +42,9 @@ class Heap:
             )
         else:
             self.memory = opens(spec.usable_bytes, clock=clock, ledger=ledger)
-        self._outer = self.memory.device if isinstance(self.memory, Pool) else None
-        self._segments: dict[int, int] = {}  # a pool's claims on the device -> bytes
+        self._outer = self.memory.device if isinstance(self.memory, Pool) else "device" if self.own else None
+        self._seen = len(ledger)
+        self._segments: dict[int, None] = {}  # claims on the device itself
 
     def allocate(self, size: int, owner: str, claim: int | None) -> Extent:
         """``size`` bytes for ``owner``; raises what the allocator or pool raises."""
@@ -60,27 +61,18 @@ class Heap:
             return self.memory.total_bytes
         return self.memory.capacity - self.memory.free_bytes if self.own else self.memory.capacity
 
-    def cost_since(self, serial: int) -> Cost:
-        """What the facts from ``serial`` on cost: they are those of one call of this heap."""
-        if self._outer is None:
-            return self._plain_cost(serial)
-        asked, freed = 0, 0
-        for fact in self._ledger[serial:]:
+    def settle(self) -> Cost:
+        """What the memory did since this was last asked costs, a hit of a pool or a slab included."""
+        facts, self._seen = self._ledger[self._seen :], len(self._ledger)
+        asked = freed = 0
+        for fact in facts:
             match fact:
                 case Claimed(resource=self._outer):
-                    self._segments[fact.claim] = 0
+                    self._segments[fact.claim] = None
                 case Granted() if fact.claim in self._segments:
                     asked += self._spec.alloc_cost_ns(fact.size)
                 case Freed() if fact.claim in self._segments:
                     del self._segments[fact.claim]
                     freed += self._spec.free_ns
-        return Cost(self._spec.pool_hit_ns + asked + freed, freed > 0)
-
-    def _plain_cost(self, serial: int) -> Cost:
-        if not self.own:
-            return Cost(self._spec.pool_hit_ns, False)
-        granted = [fact for fact in self._ledger[serial:] if isinstance(fact, Granted)]
-        freed = any(isinstance(fact, Freed) for fact in self._ledger[serial:])
-        return Cost(
-            sum(self._spec.alloc_cost_ns(fact.size) for fact in granted) + freed * self._spec.free_ns, False
-        )
+        hit_ns = 0 if self.own else self._spec.pool_hit_ns
+        return Cost(hit_ns + asked + freed, freed > 0 and not self.own)

@@ -95,7 +95,7 @@ class RealMemory:
         self._segments: dict[int, tuple[int, object]] = {}  # a pool's: start -> size, CuPy's memory
         self._starts: dict[int, int] = {}  # a pool's claims on the device -> start
         self._outer: set[int] = set()
-        self._slab = None
+        self._slab, self._seen = None, 0
         if opens is None:
             self.memory = DriverMemory(cupy, capacity, clock, ledger)
         else:
@@ -112,20 +112,18 @@ class RealMemory:
 
     def allocate(self, size: int, owner: str, claim: int | None) -> tuple[Extent, int]:
         """``size`` bytes and the pointer to them; raises what the allocator or pool raises."""
-        since = len(self._ledger)
         try:
             extent = self.memory.allocate(size, owner, claim=claim)
         finally:
-            self._follow(since)
+            self._follow()
         return extent, self.pointer(extent.offset)
 
     def free(self, extent: Extent) -> None:
         """Give ``extent`` back; raises what the allocator or pool raises."""
-        since = len(self._ledger)
         try:
             self.memory.free(extent)
         finally:
-            self._follow(since)
+            self._follow()
 
     def pointer(self, offset: int) -> int:
         """Where the byte at ``offset`` of the allocator or pool really lies."""
@@ -160,11 +158,12 @@ class RealMemory:
 
         return self._cupy.cuda.PythonFunctionAllocator(malloc, free)
 
-    def _follow(self, since: int) -> None:
-        """Take from the driver what a pool was granted of the device, and give back what it handed back."""
+    def _follow(self) -> None:
+        """Take from the driver what a pool was granted of the device since, and give back what it handed back."""
+        facts, self._seen = self._ledger[self._seen :], len(self._ledger)
         if not isinstance(self.memory, Pool):
             return
-        for fact in self._ledger[since:]:
+        for fact in facts:
             match fact:
                 case Claimed(resource=self.memory.device):
                     self._outer.add(fact.claim)

@@ -68,13 +68,16 @@ class SimDevice(Device):
     def empty(self, shape, dtype="float32", owner="", claim=None) -> Array:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         dtype = np.dtype(dtype)
-        size, since = dtype.itemsize, len(self.ledger)
+        size = dtype.itemsize
         for length in shape:
             size *= length
         try:
             extent = self._heap.allocate(size, owner, claim)
+            if extent.asked != size:
+                self._heap.free(extent)
+                raise explain.other_claim(self, extent.claim, extent.asked, size)
         finally:
-            self._charge(since)
+            self._charge()
         array = Array(self, extent, shape, dtype)
         array.touched = Accesses()
         array.earlier = self._ghosts.under(extent.offset, extent.end)
@@ -84,7 +87,7 @@ class SimDevice(Device):
         self.check(array)
         if self._heap.own:
             self.synchronize()
-        since, array.held = len(self.ledger), False
+        array.held = False
         words = f"{array!r} of {array.owner!r}" if array.owner else repr(array)
         for _, accesses in (("", array.touched), *array.earlier):
             self._ghosts.add(array.extent.offset, array.extent.end, words, accesses, self._known)
@@ -92,7 +95,7 @@ class SimDevice(Device):
         try:
             self._heap.free(array.extent)
         finally:
-            self._charge(since)
+            self._charge()
 
     @property
     def used_bytes(self) -> int:
@@ -174,8 +177,8 @@ class SimDevice(Device):
         if not array.held:
             raise explain.gone(self, array)
 
-    def _charge(self, since: int) -> None:
-        cost = self._heap.cost_since(since)
+    def _charge(self) -> None:
+        cost = self._heap.settle()
         if cost.waits:
             self.synchronize()
         self.spend(cost.host_ns)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ def test_block_time_is_conserved_nothing_is_lost_and_nothing_done_twice(kernels)
     room = H100.sms * 32
     wanted = sum(grid * -(-ns * min(grid, room) // grid) for grid, ns in kernels)
     told = [*device.ledger.of(Occupied), Occupied(device.now_ns(), 0, 0)]
-    given_out = sum(a.blocks * (b.time_ns - a.time_ns) for a, b in zip(told, told[1:], strict=False))
+    given_out = sum(a.blocks * (b.time_ns - a.time_ns) for a, b in pairwise(told))
     assert given_out == wanted
 
 

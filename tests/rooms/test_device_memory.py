@@ -80,6 +80,15 @@ def test_a_pool_that_hands_back_waits_until_the_device_is_idle():
     check(device.ledger)
 
 
+def test_what_a_pool_is_told_to_hand_back_is_paid_for_at_the_next_call():
+    device = sim(memory=CuPyPool)
+    device.free(device.empty(MiB, "uint8"))
+    device.memory.free_all_blocks()
+    start_ns = device.now_ns()
+    device.empty(MiB, "uint8")
+    assert device.now_ns() - start_ns == H100.pool_hit_ns + H100.free_ns + 75_000
+
+
 # -- full, or wrong --------------------------------------------------------------------------------
 
 
