@@ -34,7 +34,7 @@ class Watched(StrEnum):
     cuda = "cuda"
 
 
-def monitor(
+def monitor(  # noqa: PLR0917 (options of a command, given by name)
     device: Annotated[
         Watched,
         typer.Option(help="cuda: device --index; sim: a demo load, simulated; auto: cuda if there is one."),

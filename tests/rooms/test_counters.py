@@ -64,5 +64,5 @@ def test_readings_are_rounded_down_and_none_for_an_empty_window():
     ("ledger", "end", "window"), [(Ledger(), None, 1), (LEDGER, 99, 1), (LEDGER, 600, 0)]
 )
 def test_a_window_that_shows_nothing_is_refused(ledger, end, window):
-    with pytest.raises(ValueError, match="no device|shows nothing"):
+    with pytest.raises(ValueError, match=r"no device|shows nothing"):
         sample(ledger, end, window)
