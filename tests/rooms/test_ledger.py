@@ -8,14 +8,22 @@ from gpulab.errors import BrokenLaw, TraceFault
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import (
     KINDS,
+    Attached,
     Claimed,
     Closed,
+    Ended,
     Freed,
     Granted,
+    Launched,
+    Marked,
+    Occupied,
     Opened,
     Refused,
+    Sent,
+    Started,
     TimedOut,
     Used,
+    Waited,
     Withdrawn,
 )
 from gpulab.telemetry.ledger import Ledger
@@ -33,6 +41,18 @@ FACTS = [
     TimedOut(8, 2),
     Freed(9, 0),
     Closed(9),
+]
+WORK = [
+    Attached(
+        9, "NVIDIA T4", "sim", 40, 320 * 10**9, "simulated: NVIDIA T4, published constants", "asked for"
+    ),
+    Launched(9, 0, "main", "copy", 4, 8192),
+    Sent(9, 1, "main", "in", 4096, "pinned"),
+    Started(10, 0),
+    Occupied(10, 4, 4),
+    Ended(11, 0),
+    Marked(12, 2, "main"),
+    Waited(12, 3, "side", 2),
 ]
 
 
@@ -76,12 +96,12 @@ def test_columns_are_whole_number_arrays_with_the_serial_in_front():
 
 
 def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    Ledger(FACTS).to_jsonl(path)
+    path, facts = tmp_path / "ledger.jsonl", [*FACTS, *WORK]
+    Ledger(facts).to_jsonl(path)
 
-    assert {type(fact).__name__ for fact in FACTS} == set(KINDS)
-    assert Ledger.from_jsonl(path) == Ledger(FACTS)
-    assert path.read_bytes().count(b"\n") == len(FACTS) + 1
+    assert {type(fact).__name__ for fact in facts} == set(KINDS)
+    assert Ledger.from_jsonl(path) == Ledger(facts)
+    assert path.read_bytes().count(b"\n") == len(facts) + 1
     assert b"\r" not in path.read_bytes()
 
 
