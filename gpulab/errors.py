@@ -79,6 +79,10 @@ class DatasetError(GpulabError):
     """A data file is missing or is not the file its card describes."""
 
 
+class SpecFault(GpulabError):
+    """A file that describes a device is missing or is not whole."""
+
+
 def shown(value: object, most: int = 60) -> str:
     """``repr(value)`` in at most ``most`` characters, for a message; never raises."""
     try:

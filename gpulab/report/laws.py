@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpulab.report.table import exact_size
+from gpulab.report.work_laws import WORK_LAWS, WorkBooks
 from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Refused, Returned, Used
 from gpulab.telemetry.shape import Contiguous, Slots, Units
 
@@ -29,6 +30,7 @@ LAWS = {
     "returned": "part of a grant goes back only where units have no address, and something of it stays",
     "conservation": "what is held and what a refusal calls free are the whole capacity",
     "inside": "what still holds grants of an inner resource is not freed",
+    **WORK_LAWS,
 }
 Found = tuple[str, str, tuple[int, ...]]  # law, numbers in words, claims concerned
 
@@ -75,6 +77,7 @@ class Books:
         self._places: dict[str, _Place] = {}
         self._claims: dict[int, _Claim] = {}
         self._now_ns = 0
+        self._work = WorkBooks()
 
     def note(self, serial: int, fact: Fact) -> Found | None:
         """Take ``fact`` down, or say which law it breaks."""
@@ -87,7 +90,8 @@ class Books:
             return self._claim(serial, fact)
         number = getattr(fact, "claim", None)
         if number is None:
-            return None
+            broken = self._work.note(fact)
+            return (*broken, ()) if broken else None
         claim = self._claims.get(number)
         if claim is None:
             return "claimed", f"nobody made claim {number}", (number,)

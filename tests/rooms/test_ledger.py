@@ -8,15 +8,23 @@ from gpulab.errors import BrokenLaw, TraceFault
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import (
     KINDS,
+    Attached,
     Claimed,
     Closed,
+    Ended,
     Freed,
     Granted,
+    Launched,
+    Marked,
+    Occupied,
     Opened,
     Refused,
     Returned,
+    Sent,
+    Started,
     TimedOut,
     Used,
+    Waited,
     Withdrawn,
 )
 from gpulab.telemetry.ledger import Ledger
@@ -34,6 +42,18 @@ FACTS = [
     TimedOut(8, 2),
     Freed(9, 0),
     Closed(9),
+]
+WORK = [
+    Attached(
+        9, "NVIDIA T4", "sim", 40, 320 * 10**9, "simulated: NVIDIA T4, published constants", "asked for"
+    ),
+    Launched(9, 0, "main", "copy", 4, 8192),
+    Sent(9, 1, "main", "in", 4096, "pinned"),
+    Started(10, 0),
+    Occupied(10, 4, 4),
+    Ended(11, 0),
+    Marked(12, 2, "main"),
+    Waited(12, 3, "side", 2),
 ]
 
 
@@ -78,7 +98,7 @@ def test_columns_are_whole_number_arrays_with_the_serial_in_front():
 
 def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:]]
+    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:], *WORK]
     Ledger(facts).to_jsonl(path)
 
     assert {type(fact).__name__ for fact in facts} == set(KINDS)
