@@ -90,9 +90,8 @@ def steps(uv):
         else:
             yield "Making .venv", [base, "-m", "venv", VENV]
     pip = installer(uv)
-    if not uv:
-        if subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
-            yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
+    if not uv and subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
+        yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
     count = sum(line[:1].isalnum() for line in (read(LOCK) or "").splitlines())
     yield f"Installing {count} locked packages", [*pip, "--require-hashes", "-r", LOCK]
     # setuptools is one of the locked packages, so building gpulab downloads nothing more.
