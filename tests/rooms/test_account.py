@@ -55,6 +55,7 @@ MORE = {
     "what was placed is free no more": ((5, 5), (Contiguous(4), Contiguous(4)), (8, 0, 2)),
     "legal starts only": ((4, 4), (Slots(3, (1,)),), (3, 0, 5)),
     "aligned starts only": ((3, 3), (Contiguous(3, 4),), (3, 0, 3)),
+    "sizes that are no multiple of their alignment": ((6,), (Contiguous(3, 4), Contiguous(3, 4)), (3, 3, 0)),
     "no aligned start": ((3,), (Contiguous(3, 2), Contiguous(3, 2)), (3, 0, 0)),
     "units need no place": ((1, 1, 1), (Units(3),), (3, 0, 0)),
     "a divisible claim takes what is there": ((1, 2), (Units(9, divisible=True),), (3, 0, 0)),
