@@ -66,6 +66,7 @@ class FakeCupy:
         self.functions = {"add_one": lambda array: np.add(array, 1, out=array), **(functions or {})}
         self.memory: dict[int, bytearray] = {}
         self.freed: list[int] = []
+        self.waits: list[Timed] = []
         self.most = most  # bytes of a block that are really there
         self.codes: list[str] = []
         self.launches: list[tuple] = []
@@ -170,6 +171,7 @@ class FakeCupy:
 
             def wait_event(self, event):
                 assert event.at_ns is not None
+                fake.waits.append(event)
 
             def begin_capture(self):
                 fake.recording = []

@@ -10,7 +10,7 @@ from gpulab.errors import KernelFault, StreamFault
 from gpulab.report.audit import check
 from gpulab.telemetry.events import Attached, Launched, Marked, Occupied, Sent, Waited
 from gpulab.units import KiB, MiB
-from tests.devices import ADD, BROAD, WAIT, filled, mover, runs, sim
+from tests.devices import ADD, BROAD, BUSY, ROOMY, WAIT, filled, mover, runs, sim
 
 H100 = load("h100-80")
 SLOTS = H100.sms * 32  # blocks of 64 threads that are resident at once
@@ -215,6 +215,32 @@ def test_a_kernel_that_moves_nothing_is_not_slowed_by_those_that_do(device):
     assert end - start == 7_000
 
 
+def test_kernels_that_together_want_twice_the_arithmetic_take_twice_as_long(device):
+    gate, one, two, three = (device.stream(name) for name in ("gate", "one", "two", "three"))
+    gate.launch(WAIT, [], grid=1, ns=50_000)
+    mark = gate.mark()
+    for stream in (one, two, three):
+        stream.wait(mark)
+    one.launch(BUSY, [], flops=6_700_000_000)
+    two.launch(BUSY, [], flops=6_700_000_000)
+    three.launch(mover("hungry"), [], grid=66, size=301_500_000)  # bandwidth is another thing
+    assert device.time(BUSY, flops=6_700_000_000) == 100_000
+    device.synchronize()
+    lasted = [end - start for start, end in list(runs(device).values())[1:]]
+    assert sorted(lasted) == [100_000, 200_000, 200_000]
+
+
+def test_shared_memory_keeps_blocks_of_two_kernels_apart(device):
+    assert device.time(ROOMY, grid=4 * 132, ns=1_000) == 1_000
+    assert device.time(ROOMY, grid=8 * 132, ns=2_000) == 2_000
+    one, two = device.stream("one"), device.stream("two")
+    one.launch(ROOMY, [], grid=3 * 132, ns=20_000)
+    two.launch(ROOMY, [], grid=2 * 132, ns=20_000)  # one more on each multiprocessor, the rest after
+    device.synchronize()
+    assert runs(device) == {0: (2_500, 22_500), 1: (5_000, 42_500)}
+    assert max(fact.blocks for fact in device.ledger.of(Occupied)) == 4 * 132
+
+
 # -- copies ----------------------------------------------------------------------------------------
 
 
@@ -331,6 +357,15 @@ def test_a_graph_repeats_what_it_recorded_and_costs_one_launch(device):
     stream.launch_graph(graph)
     device.synchronize()
     assert out.tolist() == [4, 8]
+
+
+def test_a_graph_keeps_the_values_that_it_recorded(device):
+    stream, array, values = device.stream(), device.empty(1), np.ones(1, np.float32)
+    with stream.capture() as graph:
+        stream.copy_in(array, values)
+    values[0] = 9
+    stream.launch_graph(graph)
+    assert stream.copy_out(array, pinned=False).tolist() == [1]
 
 
 def test_a_graph_may_be_launched_on_another_stream(device):
