@@ -8,7 +8,7 @@ from gpulab.device.multiprocessors import Multiprocessors
 from gpulab.device.spec import load, parse
 from gpulab.errors import KernelFault, StreamFault
 from gpulab.report.audit import check
-from gpulab.telemetry.events import Attached, Launched, Marked, Occupied, Sent, Waited
+from gpulab.telemetry.events import Attached, Ended, Launched, Marked, Occupied, Sent, Waited
 from gpulab.units import KiB, MiB
 from tests.devices import ADD, BROAD, BUSY, ROOMY, WAIT, filled, mover, runs, sim
 
@@ -125,6 +125,14 @@ def test_kernels_of_two_streams_run_side_by_side_where_there_is_room(device):
     two.launch(WAIT, [], grid=SLOTS // 2, ns=10_000)
     device.synchronize()
     assert runs(device) == {0: (2_500, 12_500), 1: (5_000, 15_000)}
+
+
+def test_what_ends_at_one_instant_is_told_in_the_order_in_which_it_was_handed_over(device):
+    one, two = device.stream("one"), device.stream("two")
+    one.launch(WAIT, [], grid=1, ns=12_500)
+    two.launch(WAIT, [], grid=1, ns=10_000)
+    device.synchronize()
+    assert device.ledger.of(Ended) == [Ended(15_000, 0), Ended(15_000, 1)]
 
 
 def test_a_later_kernel_gets_what_an_earlier_one_leaves_over_and_no_more(device):
