@@ -27,7 +27,8 @@ class Exercise(ABC):
 
     id: str
     points: float
-    builds: bool = False  # does the learner hand in a class or function?
+    builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
+    function: str = ""
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
@@ -60,8 +61,11 @@ class Exercise(ABC):
 
 
 def share_of_way(share: float, cuts: tuple[tuple[float, float], ...]) -> float:
-    """The credit of the highest cut that ``share`` reaches; ``cuts`` are (at least, credit), ascending."""
-    return max((credit for least, credit in cuts if share >= least), default=0.0)
+    """The credit of the highest cut that ``share`` reaches; ``cuts`` are (at least, credit), ascending.
+
+    A mean of shares may miss by a rounding error what it reaches; a cut forgives that much.
+    """
+    return max((credit for least, credit in cuts if share >= least - 1e-9), default=0.0)
 
 
 def as_points(share: float, points: float) -> float:

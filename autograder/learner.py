@@ -7,6 +7,7 @@ verdict. The notes live as long as the kernel; a restart and run-all makes the s
 
 import os
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 from autograder.answerer import serve
 from autograder.channel import InProcess
@@ -142,15 +143,14 @@ def answer(exercise: str, **fields: object) -> None:
 
 
 def check(exercise: str, make: Callable | None = None) -> "Shown | None":
-    """Check ``exercise``. For a build hand in your class; the result is shown as text and picture.
+    """Check ``exercise``. For a build hand in your class or function; the result is shown as text and picture.
 
     On your machine the inputs are public ones. When your notebook is graded the same call answers the
     judge, whose inputs are fresh, and prints no verdict.
     """
     known = _exercise(exercise)
-    if known.builds and not callable(make):
-        print(f"{exercise}: hand in your class, without brackets: check({exercise!r}, MyAllocator).")
-        make = _nothing
+    if known.builds:
+        make = _maker(known, make)
     address = os.environ.get("GPULAB_JUDGE")
     if address:
         _graded(known, make, address)
@@ -218,6 +218,16 @@ def _graded(exercise: Exercise, make: Callable | None, address: str) -> None:
     }
     taken = serve(address, [exercise.id, typed], make or _nothing)
     print(f"{exercise.id}: received." if taken else f"{exercise.id}: not open now; nothing was changed.")
+
+
+def _maker(exercise: Exercise, given: Callable | None) -> Callable:
+    """What makes the object that the judge asks: the learner's class, or a holder of the learner's function."""
+    what = exercise.function or "MyClass"
+    if not callable(given):
+        kind = "function" if exercise.function else "class"
+        print(f"{exercise.id}: hand in your {kind}, without brackets: check({exercise.id!r}, {what}).")
+        return _nothing
+    return (lambda **_: SimpleNamespace(**{what: given})) if exercise.function else given
 
 
 def _nothing(**_: object) -> None:

@@ -27,7 +27,8 @@ class Shown:
         if score.tag == "not-solved":
             return f"{score.exercise}: not solved yet. {said.rule} Nothing is lost; go on when you like."
         if not self.exercise.builds:
-            return f"{score.exercise}: {' '.join(score.notes)}"
+            told = f"{score.exercise}: {' '.join(score.notes)}"
+            return "\n".join([told, "", *said.lines()]) if said else told
         head = "passed on the public inputs" if self.passed else "not passed yet"
         lines = [f"{score.exercise}: {head}. {' '.join(score.notes)}"]
         lines.append(

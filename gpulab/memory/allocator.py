@@ -159,6 +159,11 @@ class Allocator(ABC):
         del self._wanted[claim]
         self.ledger.append(Withdrawn(self.clock.now_ns, claim))
 
+    @final
+    def could_hold(self, size: int) -> bool:
+        """Whether ``size`` bytes would fit if nothing else were held."""
+        return self._round(size) <= self.capacity
+
     @property
     def free_bytes(self) -> int:
         """Bytes that nobody holds, wherever they lie."""

@@ -157,6 +157,12 @@ class Pool(ABC):
         self._tell(segment)
 
     @final
+    def could_hold(self, size: int) -> bool:
+        """Whether ``size`` bytes would fit if nothing else were held: their segment within device and limit."""
+        most = self.capacity if self.limit is None else min(self.capacity, self.limit)
+        return self.segment_size(_round(size)) <= most
+
+    @final
     def withdraw(self, claim: int) -> None:
         """Give up waiting for a refused claim; records ``Withdrawn``, also for its claim on the device."""
         self._waiting(claim)

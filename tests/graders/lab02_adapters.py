@@ -1,7 +1,7 @@
 """Answers to 02.first-fit that lean on what gpulab ships, by somebody who does not want to write the rule.
 
-``Around`` holds a finished allocator and asks it; the adapters on top have at most five lines of code, laid
-out by ruff: round something up, switch something, hand the search to a shape of gpulab.
+``Around`` holds a finished allocator and asks it; the adapters on top have at most six lines of code besides
+their heads, laid out by ruff: round something up, switch something, hand the search to a shape of gpulab.
 """
 
 from gpulab.memory.allocator import Allocator

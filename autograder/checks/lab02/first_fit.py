@@ -14,7 +14,7 @@ from autograder.verdict import Commitments, Feedback, Score
 from gpulab.memory.arena import Bump
 from gpulab.memory.replay import replay
 from gpulab.report.account import Account
-from gpulab.telemetry.events import Refused
+from gpulab.telemetry.events import Claimed, Refused
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import GiB
 
@@ -129,5 +129,9 @@ def feedback(course: Course, outcomes: list[Outcome], cases: list[Case], asker: 
             shrunk(list(case.claims), shows, plays=plays)
             return words.feedback(shown, rules, PUBLIC)
     case = cases[outcomes.index(found)]
-    small = shrunk(list(case.claims), shows, plays=plays)
-    return words.feedback(shown, rules, GRADED if 2 * len(small) <= GRADED_EVENTS else "")
+    small = list(case.claims[: len(found.ledger.of(Claimed))] if found.ledger else ())
+    if small and shows(small):  # else it showed once and does not show again
+        small = shrunk(small, shows, plays=plays)
+        if 2 * len(small) <= GRADED_EVENTS:
+            return words.feedback(shown, rules, GRADED)
+    return words.feedback(found, rules, "")

@@ -102,15 +102,16 @@ def play_case(case: Case, rules: dict, asker: Asker, proved: set) -> Outcome:
                 return outcome
             outcome.equal += not differs
             if extent:
-                pieces.grant(extent)
+                pieces.grant(extent, boundary(rules, claim.size))
     except AllocatorFault as fault:
         if isinstance(fault.__cause__, AnswerFault):
             return _unanswered(outcome, fault.__cause__)
         pieces.catch_up(arena.ledger)
-        outcome.tag = pieces.fault(fault, holes=arena.gaps())
+        size = fault.numbers["size"]
+        outcome.tag = pieces.fault(fault, arena.gaps(), boundary(rules, size))
         outcome.lawful, outcome.event = False, len(arena.ledger) - 1
         outcome.expected, outcome.got = fault.numbers["expected"], fault.numbers["got"]
-        outcome.numbers = {"size": fault.numbers["size"]}
+        outcome.numbers = {"size": size}
     return outcome
 
 

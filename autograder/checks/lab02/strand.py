@@ -52,9 +52,9 @@ _QUESTIONS = {
     "empties-cache": "A segment that holds a live weight: can it go back to the device?",
     "temp-is-stranded": "The temporary itself is free again. What sits in its segment, and how much is left beside it?",
     "no-rounding": "11 MiB reserve 12. How much does your temporary reserve?",
-    "per-layer-once": "Do later layers find room in what earlier ones left over? Look at the second and third weight.",
+    "per-layer-once": "Look at the second and third weight: do later layers find room in what earlier ones left over?",
     "cap-above-temp": "With your cap, is a segment of {temp} MiB still split?",
-    "cap-too-small": "PyTorch refuses a cap below 20 MiB.",
+    "cap-too-small": "PyTorch refuses a cap below 20 MiB. Which of those it takes keeps segments whole?",
     "other-number": "Which claims of the first three layers found a free piece, and which asked the device?",
 }
 
