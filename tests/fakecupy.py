@@ -109,6 +109,10 @@ class FakeCupy:
 
     def RawModule(self, code):
         self.codes.append(code)
+        return SimpleNamespace(compile=lambda: self._compile(code), get_function=self._function)
+
+    def _compile(self, code):
+        self._may_fail()
         if "BROKEN" in code:
             line = code[: code.index("BROKEN")].count("\n")
             raise CompileException(
@@ -116,7 +120,6 @@ class FakeCupy:
             )
         if "NO_NVRTC" in code:
             raise RuntimeError("libnvrtc.so.12: cannot open shared object file")
-        return SimpleNamespace(get_function=self._function)
 
     def _function(self, name):
         def launch(grid, block, arguments, *, shared_mem=0):

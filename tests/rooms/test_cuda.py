@@ -240,7 +240,8 @@ def test_a_compiler_that_cannot_be_used_is_the_machines_fault_not_the_kernels(cu
 def test_a_device_that_fails_or_is_lost_is_unavailable_with_what_cuda_says(cupy, error, advice):
     device = open_cuda()
     cupy.fails = error
-    for call in (device.synchronize, lambda: device.time(ADD, n=1)):
+    stream = device.stream()
+    for call in (device.synchronize, lambda: device.time(ADD, n=1), stream.synchronize):
         with pytest.raises(DeviceUnavailable) as unavailable:
             call()
         assert error in str(unavailable.value)
