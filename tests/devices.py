@@ -46,6 +46,33 @@ def mover(name, threads=64, share=1000):
     )
 
 
+# Blocks of one warp that take all the shared memory a block may: four on a multiprocessor of 228 KiB.
+ROOMY = Kernel(
+    "roomy",
+    source="",
+    meaning=lambda shape: None,
+    operands=(),
+    shape=("grid", "ns"),
+    threads=32,
+    blocks=lambda s: s.grid,
+    bytes_moved=lambda s: 0,
+    shared_bytes=lambda s: 48 * 1024,
+    cost=lambda spec, s: s.ns,
+)
+# One block a multiprocessor that keeps the arithmetic busy all the time.
+BUSY = Kernel(
+    "busy",
+    source="",
+    meaning=lambda shape: None,
+    operands=(),
+    shape=("flops",),
+    threads=64,
+    blocks=lambda s: 132,
+    bytes_moved=lambda s: 0,
+    flops=lambda s: s.flops,
+)
+
+
 def _add(source, target, shape):
     target[:] += source
 

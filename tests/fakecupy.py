@@ -66,6 +66,7 @@ class FakeCupy:
         self.functions = {"add_one": lambda array: np.add(array, 1, out=array), **(functions or {})}
         self.memory: dict[int, bytearray] = {}
         self.freed: list[int] = []
+        self.waits: list[Timed] = []
         self.most = most  # bytes of a block that are really there
         self.codes: list[str] = []
         self.launches: list[tuple] = []
@@ -108,6 +109,10 @@ class FakeCupy:
 
     def RawModule(self, code):
         self.codes.append(code)
+        return SimpleNamespace(compile=lambda: self._compile(code), get_function=self._function)
+
+    def _compile(self, code):
+        self._may_fail()
         if "BROKEN" in code:
             line = code[: code.index("BROKEN")].count("\n")
             raise CompileException(
@@ -115,7 +120,6 @@ class FakeCupy:
             )
         if "NO_NVRTC" in code:
             raise RuntimeError("libnvrtc.so.12: cannot open shared object file")
-        return SimpleNamespace(get_function=self._function)
 
     def _function(self, name):
         def launch(grid, block, arguments, *, shared_mem=0):
@@ -170,6 +174,7 @@ class FakeCupy:
 
             def wait_event(self, event):
                 assert event.at_ns is not None
+                fake.waits.append(event)
 
             def begin_capture(self):
                 fake.recording = []

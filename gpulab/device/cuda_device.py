@@ -184,8 +184,8 @@ class CudaDevice(Device):
         """Launch ``kernel`` on the current stream."""
         blocks, arguments = kernel.blocks(**shape), kernel.arguments(*arrays, **shape)
         dynamic = kernel.shared_bytes(**shape) if kernel.dynamic else 0
-        function = self._function(kernel)
         with self.calls(f"launching {kernel.name}"):
+            function = self._function(kernel)
             function((blocks,), (kernel.threads,), arguments, shared_mem=dynamic)
 
     @contextmanager
@@ -215,6 +215,7 @@ class CudaDevice(Device):
         if key not in self._functions:
             try:
                 module = self.xp.RawModule(code=f'#line 1 "{kernel.name}.cu"\n{kernel.source}')
+                module.compile()  # now, and not at the first launch: its errors are told apart here
                 self._functions[key] = module.get_function(kernel.name)
             except self.xp.cuda.compiler.CompileException as error:
                 told = [line for line in str(error).splitlines() if "error" in line] or [str(error)]

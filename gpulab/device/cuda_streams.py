@@ -43,7 +43,10 @@ class CudaStream(Stream):
     def __init__(self, device: "CudaDevice", name: str, priority: int) -> None:
         self.device, self.name, self.priority = device, name, priority
         with device.calls("making a stream"):
-            self.cuda = device.xp.cuda.Stream(non_blocking=True, priority=priority)
+            if priority:  # older CuPys do not know the keyword
+                self.cuda = device.xp.cuda.Stream(non_blocking=True, priority=priority)
+            else:
+                self.cuda = device.xp.cuda.Stream(non_blocking=True)
         self._graph: CudaGraph | None = None
         self._timed: list[tuple[Observed, object, object]] = []  # with the events around it
         self._kept: list[object] = []  # pinned memory under way

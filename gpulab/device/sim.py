@@ -89,8 +89,7 @@ class SimDevice(Device):
             self.synchronize()
         array.held = False
         words = f"{array!r} of {array.owner!r}" if array.owner else repr(array)
-        for _, accesses in (("", array.touched), *array.earlier):
-            self._ghosts.add(array.extent.offset, array.extent.end, words, accesses, self._known)
+        self._ghosts.add(array.extent.offset, array.extent.end, words, array.touched, self._known)
         array.data = None
         try:
             self._heap.free(array.extent)

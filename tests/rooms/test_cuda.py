@@ -119,6 +119,7 @@ def test_the_same_program_gives_the_same_numbers_and_the_same_kinds_of_facts_on_
         f.work for f in simulated.ledger.of(Launched, Sent)
     ]
     assert cupy.launches[-1] == ("add", (1,), (64,), 0)
+    assert len(cupy.waits) == 1
 
 
 def test_pageable_copies_keep_the_host_and_are_told_as_such(cupy):
@@ -158,6 +159,21 @@ def test_a_graph_runs_each_time_it_is_launched_and_not_when_it_is_recorded(cupy)
     check(device.ledger)
     with pytest.raises(StreamFault, match="did not record"):
         stream.launch_graph("graph")
+
+
+def test_a_graph_keeps_the_values_that_it_recorded_and_delivers_each_time(cupy):
+    device = open_cuda()
+    stream, array, into = device.stream(), device.empty(1), np.zeros(1, np.float32)
+    values = np.ones(1, np.float32)
+    with stream.capture() as graph:
+        stream.copy_in(array, values)
+        stream.copy_out(array, into=into)
+    values[0], into[0] = 9, 5
+    stream.synchronize()
+    assert into.tolist() == [5]  # not launched yet
+    stream.launch_graph(graph)
+    stream.synchronize()
+    assert into.tolist() == [1]
 
 
 def test_shared_memory_is_given_by_the_launch_only_where_the_source_wants_it(cupy):
@@ -224,7 +240,8 @@ def test_a_compiler_that_cannot_be_used_is_the_machines_fault_not_the_kernels(cu
 def test_a_device_that_fails_or_is_lost_is_unavailable_with_what_cuda_says(cupy, error, advice):
     device = open_cuda()
     cupy.fails = error
-    for call in (device.synchronize, lambda: device.time(ADD, n=1)):
+    stream = device.stream()
+    for call in (device.synchronize, lambda: device.time(ADD, n=1), stream.synchronize):
         with pytest.raises(DeviceUnavailable) as unavailable:
             call()
         assert error in str(unavailable.value)

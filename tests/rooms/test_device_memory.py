@@ -268,6 +268,39 @@ def test_a_use_after_free_is_seen_through_a_grant_that_nobody_touched():
         b.copy_out(device.empty(128))
 
 
+def test_bytes_beside_the_freed_ones_are_nobodys():
+    device, a, b = two_streams(memory=FirstFit)
+    first, old, last = (device.empty(128) for _ in range(3))
+    a.copy_in(old, np.zeros(128, np.float32))
+    for array in (old, first, last):
+        device.free(array)
+    before, _, after = (device.empty(128) for _ in range(3))
+    assert (before.extent.end, after.extent.offset) == (old.extent.offset, old.extent.end)
+    for array in (before, after):
+        b.copy_in(array, np.zeros(128, np.float32))
+
+
+def test_a_later_free_does_not_make_an_earlier_one_forgotten():
+    device, a, b = two_streams(memory=FirstFit)
+    old, other = device.empty(128), device.empty(128)
+    for array in (old, other):
+        a.copy_in(array, np.zeros(128, np.float32))
+    device.free(old)
+    device.free(other)
+    with pytest.raises(StreamFault) as fault:
+        b.copy_out(device.empty(128))
+    assert fault.value.law == "use-after-free"
+
+
+def test_what_the_host_has_seen_end_is_forgotten():
+    device, a, _ = two_streams(memory=FirstFit)
+    for _ in range(20):
+        array = filled(device, a, np.zeros(4))
+        device.free(array)
+        a.synchronize()
+    assert len(device._ghosts) == 1  # the last, which nobody has looked at since
+
+
 def test_a_mark_between_the_free_and_the_reuse_makes_it_lawful():
     device, a, b = two_streams(memory=FirstFit)
     old = device.empty(128)

@@ -8,9 +8,9 @@ from gpulab.device.multiprocessors import Multiprocessors
 from gpulab.device.spec import load, parse
 from gpulab.errors import KernelFault, StreamFault
 from gpulab.report.audit import check
-from gpulab.telemetry.events import Attached, Launched, Marked, Occupied, Sent, Waited
+from gpulab.telemetry.events import Attached, Ended, Launched, Marked, Occupied, Sent, Waited
 from gpulab.units import KiB, MiB
-from tests.devices import ADD, BROAD, WAIT, filled, mover, runs, sim
+from tests.devices import ADD, BROAD, BUSY, ROOMY, WAIT, filled, mover, runs, sim
 
 H100 = load("h100-80")
 SLOTS = H100.sms * 32  # blocks of 64 threads that are resident at once
@@ -127,6 +127,14 @@ def test_kernels_of_two_streams_run_side_by_side_where_there_is_room(device):
     assert runs(device) == {0: (2_500, 12_500), 1: (5_000, 15_000)}
 
 
+def test_what_ends_at_one_instant_is_told_in_the_order_in_which_it_was_handed_over(device):
+    one, two = device.stream("one"), device.stream("two")
+    one.launch(WAIT, [], grid=1, ns=12_500)
+    two.launch(WAIT, [], grid=1, ns=10_000)
+    device.synchronize()
+    assert device.ledger.of(Ended) == [Ended(15_000, 0), Ended(15_000, 1)]
+
+
 def test_a_later_kernel_gets_what_an_earlier_one_leaves_over_and_no_more(device):
     one, two = device.stream("one"), device.stream("two")
     one.launch(WAIT, [], grid=SLOTS - 1, ns=10_000)
@@ -213,6 +221,32 @@ def test_a_kernel_that_moves_nothing_is_not_slowed_by_those_that_do(device):
     device.synchronize()
     start, end = runs(device)[2]
     assert end - start == 7_000
+
+
+def test_kernels_that_together_want_twice_the_arithmetic_take_twice_as_long(device):
+    gate, one, two, three = (device.stream(name) for name in ("gate", "one", "two", "three"))
+    gate.launch(WAIT, [], grid=1, ns=50_000)
+    mark = gate.mark()
+    for stream in (one, two, three):
+        stream.wait(mark)
+    one.launch(BUSY, [], flops=6_700_000_000)
+    two.launch(BUSY, [], flops=6_700_000_000)
+    three.launch(mover("hungry"), [], grid=66, size=301_500_000)  # bandwidth is another thing
+    assert device.time(BUSY, flops=6_700_000_000) == 100_000
+    device.synchronize()
+    lasted = [end - start for start, end in list(runs(device).values())[1:]]
+    assert sorted(lasted) == [100_000, 200_000, 200_000]
+
+
+def test_shared_memory_keeps_blocks_of_two_kernels_apart(device):
+    assert device.time(ROOMY, grid=4 * 132, ns=1_000) == 1_000
+    assert device.time(ROOMY, grid=8 * 132, ns=2_000) == 2_000
+    one, two = device.stream("one"), device.stream("two")
+    one.launch(ROOMY, [], grid=3 * 132, ns=20_000)
+    two.launch(ROOMY, [], grid=2 * 132, ns=20_000)  # one more on each multiprocessor, the rest after
+    device.synchronize()
+    assert runs(device) == {0: (2_500, 22_500), 1: (5_000, 42_500)}
+    assert max(fact.blocks for fact in device.ledger.of(Occupied)) == 4 * 132
 
 
 # -- copies ----------------------------------------------------------------------------------------
@@ -331,6 +365,15 @@ def test_a_graph_repeats_what_it_recorded_and_costs_one_launch(device):
     stream.launch_graph(graph)
     device.synchronize()
     assert out.tolist() == [4, 8]
+
+
+def test_a_graph_keeps_the_values_that_it_recorded(device):
+    stream, array, values = device.stream(), device.empty(1), np.ones(1, np.float32)
+    with stream.capture() as graph:
+        stream.copy_in(array, values)
+    values[0] = 9
+    stream.launch_graph(graph)
+    assert stream.copy_out(array, pinned=False).tolist() == [1]
 
 
 def test_a_graph_may_be_launched_on_another_stream(device):
