@@ -5,7 +5,11 @@ A new row: write a function that yields ``Row``s and add it to ``PUBLISHED`` at 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
+from gpulab.device.device import open_device
+from gpulab.device.kernels import SPIN
 from gpulab.errors import OutOfMemory
 from gpulab.memory.free_queue import FreeQueue
 from gpulab.memory.operations import run_operations
@@ -14,6 +18,8 @@ from gpulab.memory.prefix import PrefixCache
 from gpulab.memory.reservation import replay_plan
 from gpulab.mixes import chat_mix
 from gpulab.report.account import Account
+from gpulab.telemetry.counters import LONG_WINDOW_NS, sample
+from gpulab.telemetry.events import Started
 from gpulab.units import GiB, MiB
 
 Value = int | float | str
@@ -137,9 +143,66 @@ def _listed(blocks: list[int] | tuple[int, ...]) -> str:
     return "-".join(map(str, blocks))
 
 
+def launch_and_trap() -> Iterator[Row]:
+    """F10: launches one by one and in a graph; the counter that reads 100 % of one block."""
+    device = open_device("sim", spec="h100-80")
+    stream, done = device.stream(), device.empty(1, "int32")
+
+    def launch() -> None:
+        for _ in range(100):
+            stream.launch(SPIN, [done], blocks=1, spin_ns=100)
+
+    with stream.capture() as graph:
+        launch()
+    gaps = []
+    for run in (launch, lambda: stream.launch_graph(graph)):
+        since = len(device.ledger)
+        run()
+        device.synchronize()
+        starts = [fact.time_ns for fact in device.ledger[since:] if isinstance(fact, Started)]
+        gaps.append(max(after - before for before, after in pairwise(starts)))
+    spec = device.spec
+    yield Row(
+        "F10",
+        "launch interval, stream over graph",
+        "gpu-benches, small kernels",
+        1.85,
+        round(gaps[0] / gaps[1], 3),
+        0.15,
+    )
+    yield Row(
+        "F10",
+        "the same as a quotient",
+        "spec of the H100",
+        f"{spec.launch_ns}/{spec.graph_launch_ns}",
+        f"{gaps[0]}/{gaps[1]}",
+    )
+    for board, sms in (("t4", 40), ("a100-80", 108), ("h100-80", 132)):
+        device = open_device("sim", spec=board)
+        stream, done = device.stream(), device.empty(1, "int32")
+        stream.launch(SPIN, [done], blocks=1, spin_ns=2 * LONG_WINDOW_NS)
+        device.wait_until(device.now_ns() + LONG_WINDOW_NS)
+        seen = sample(device.ledger, device.now_ns())
+        yield Row(
+            "F10",
+            f"utilization.gpu, one block, {board}",
+            "NVML API reference",
+            100,
+            seen.utilization_gpu_percent,
+        )
+        yield Row(
+            "F10",
+            f"SM-active, one block, {board}",
+            "1 / multiprocessors",
+            f"1/{sms}",
+            str(Fraction(seen.sm_ns, seen.sms * LONG_WINDOW_NS)),
+        )
+
+
 PUBLISHED: dict[str, Callable[[], Iterator[Row]]] = {
     "F1": stranded_segments,
     "F2": cupy_pool,
     "F3": kv_paging,
     "F4": prefix_trace,
+    "F10": launch_and_trap,
 }
