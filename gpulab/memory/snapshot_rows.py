@@ -18,8 +18,8 @@ STATES = {
     "active_pending_free": "awaiting",
     "inactive": "free",
 }
-SEGMENT_ACTIONS = {"segment_alloc", "segment_free", "segment_map", "segment_unmap"}
-ACTIONS = {"alloc", "free_requested", "free_completed", "oom", "snapshot"} | SEGMENT_ACTIONS
+ACTIONS = {"alloc", "free_requested", "free_completed", "oom", "snapshot"}
+ACTIONS |= {"segment_alloc", "segment_free", "segment_map", "segment_unmap"}
 NO_STACK = "no stack recorded"
 
 

@@ -194,6 +194,11 @@ class Witness:
                 if end > at:
                     yield at, end - at
 
+    def is_mapped(self, address: int) -> bool:
+        """Whether the pool's memory there is made of mapped pages (an expandable segment)."""
+        piece = self._piece_at(address)
+        return piece is not None and piece.mapped
+
     def _piece_at(self, address: int) -> Piece | None:
         index = bisect_right(self._piece_starts, address) - 1
         piece = self._pieces[self._piece_starts[index]] if index >= 0 else None

@@ -260,11 +260,11 @@ class LookedThrough:
     def _pieces(self) -> Iterator[tuple[int, int]]:
         """The holes without the whole segments in them. Cost: O(n log n) in holes and segments."""
         segments = sorted(segment for segment in self.pool.outer.values() if segment)
-        for start, length in self.pool.free():
-            end, index = start + length, bisect_left(segments, (start,))
+        for hole, length in self.pool.free():
+            at, end, index = hole, hole + length, bisect_left(segments, (hole,))
             while index < len(segments) and sum(segments[index]) <= end:
-                if segments[index][0] > start:
-                    yield start, segments[index][0] - start
-                start, index = sum(segments[index]), index + 1
-            if end > start:
-                yield start, end - start
+                if segments[index][0] > at:
+                    yield at, segments[index][0] - at
+                at, index = sum(segments[index]), index + 1
+            if end > at:
+                yield at, end - at
