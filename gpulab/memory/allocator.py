@@ -196,8 +196,11 @@ class Allocator(ABC):
                 raise explain.name_taken(f"class {cls.__name__} defines `{name}`", name)
 
     def _prepare(self, others: set[str]) -> None:
-        """Call ``prepare`` and see that it left alone what is not its own; ``others`` are a subclass's."""
-        mine = {name: value for name, value in vars(self).items() if name not in others}
+        """Call ``prepare`` and see that it left the arena's books alone.
+
+        ``others`` are attributes that a subclass set before; ``rules`` are its own to change, too.
+        """
+        mine = {name: value for name, value in vars(self).items() if name not in {*others, "rules"}}
         self.prepare()
         for name, value in vars(self).items():
             if mine.get(name, value) is not value or (name not in mine and hasattr(Allocator, name)):

@@ -230,9 +230,9 @@ def owner_of(frames: list) -> str:
     if not (own or shown):
         return NO_STACK
     frame = (own or shown)[0]
+    name, line = printable(frame.get("name")), frame.get("line")
     file = printable(frame.get("filename")).replace("\\", "/").rpartition("/")[2]
-    line = frame.get("line")
-    return f"{printable(frame.get('name'))} ({file}:{line if type(line) is int else '?'})"
+    return f"{name} ({file}:{line if type(line) is int else '?'})" if file else name
 
 
 def printable(text: object) -> str:
