@@ -51,7 +51,8 @@ class Diagnosis:
     """The state at fact ``event``: five terms a level, the largest free extents, losses by owner, a sentence.
 
     ``largest_hole`` is the longest free stretch inside a segment that holds something, ``liquid`` what the
-    device has left and all that is cached in whole segments. ``losses`` is in order of what is lost.
+    device has left and all that is cached in whole segments. ``losses`` is in order of what is lost,
+    then held, then of the first grant.
     """
 
     event: int
@@ -94,7 +95,7 @@ def diagnose(ledger: Ledger) -> Diagnosis:
     losses, holes = scene.losses()
     liquid = capacity - scene.held - sum(holes)
     largest = max(holes, default=0)
-    ranked = tuple(sorted(losses, key=lambda loss: (-loss.lost, -loss.held, loss.owner)))
+    ranked = tuple(sorted(losses, key=lambda loss: (-loss.lost, -loss.held)))
     found = Diagnosis(end, time_ns, capacity, terms, scene.failure, liquid, len(holes), largest, ranked, "")
     return replace(found, sentence=_sentence(found, sum(holes)))
 
