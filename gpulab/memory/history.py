@@ -63,10 +63,9 @@ def retell(
         notes.append(
             f"{count:,} events with an action unknown here were left out: {', '.join(snapshot.unknown)}."
         )
-    ledger = Ledger()
-    witness = Witness(ledger.append, size)
-    now_ns = _replay(witness, past, tick)
-    witness.close(now_ns + US)
+    ledger, witness = _replayed(past, size, tick)
+    if witness.most_reserved_bytes > size:  # only where the history contradicts itself
+        ledger, witness = _replayed(past, witness.most_reserved_bytes, tick)
     if witness.mended:
         notes.append(
             f"{witness.mended:,} times the history contradicts itself or the last state; the later is believed."
@@ -111,9 +110,10 @@ def _capacity(past: Past, given: int | None) -> tuple[int, list[str]]:
     return max(seen, 1), notes
 
 
-def _replay(witness: Witness, past: Past, tick) -> int:
-    """Tell ``witness`` the start and every event; the time of the last."""
-    trace = past.trace
+def _replayed(past: Past, capacity: int, tick) -> tuple[Ledger, Witness]:
+    """The start and every event as facts, and the witness that wrote them."""
+    ledger, trace = Ledger(), past.trace
+    witness = Witness(ledger.append, capacity, first_place=past.mapped_end)
     for address, (size, whose, mapped) in sorted(past.pieces.items()):
         witness.grow(0, address, size, whose, mapped=mapped)
     _hold(witness, 0, past.blocks, past.max_split)
@@ -131,13 +131,16 @@ def _replay(witness: Witness, past: Past, tick) -> int:
             tick("replaying", number, len(trace))
     if trace:
         _reconcile(witness, now_ns, past)
-    return now_ns
+    witness.close(now_ns + US)
+    return ledger, witness
 
 
 def _tell(witness: Witness, now_ns: int, number: int, event: Event, past: Past) -> None:
     match event.action:
         case "alloc":
-            size = past.sizes.get(number) or granted_size(witness, event.address, event.size, past.max_split)
+            size = past.sizes.get(number) or granted_size(
+                witness, event.address, max(event.size, 1), past.max_split
+            )
             witness.allocate(now_ns, event.address, max(event.size, 1), size, event.owner)
         case "free_completed":
             witness.free(now_ns, event.address)
@@ -163,10 +166,12 @@ def _hold(witness: Witness, now_ns: int, blocks: dict[int, Block], max_split: in
 
 def _reconcile(witness: Witness, now_ns: int, past: Past) -> None:
     """Make the end of the replay the last state of the snapshot."""
-    for address in [at for at in witness.blocks if at not in past.end_blocks]:
+    ends = {at: block.size for at, block in past.end_blocks.items()}
+    for address in [at for at, (size, *_) in witness.blocks.items() if ends.get(at) != size]:
         witness.mended += 1
         witness.free(now_ns, address)
-    for piece in [piece for piece in witness.pieces if piece.address not in past.end_pieces]:
+    ends = {at: size for at, (size, *_) in past.end_pieces.items()}
+    for piece in [piece for piece in witness.pieces if ends.get(piece.address) != piece.size]:
         witness.mended += 1
         witness.shrink(now_ns, piece.address, piece.size)
     there = {piece.address for piece in witness.pieces}

@@ -29,6 +29,8 @@ class Past:
             ):
                 self.pieces[at] = size, segment.lender, mapped
         self.end_pieces = dict(self.pieces)
+        ends = [at + size for at, (size, _, mapped) in self.pieces.items() if mapped]
+        self.mapped_end = max([*ends, *self._cuts[-1:]], default=0)  # other segments get places behind it
         self.blocks = {
             block.address: block for segment in segments for block in segment.blocks if block.state != "free"
         }

@@ -90,7 +90,9 @@ def snapshot_from(plain: object, path: str | Path = "snapshot") -> Snapshot:
     if isinstance(plain, list):
         plain = {"segments": plain}
     if not isinstance(plain, dict) or "segments" not in plain:
-        found = f"a {type(plain).__name__}" if not isinstance(plain, dict) else f"a dict of {len(plain)} keys"
+        found = (
+            f"one {type(plain).__name__}" if not isinstance(plain, dict) else f"a dict of {len(plain)} keys"
+        )
         raise fault(
             path, f"it holds {found} without 'segments': no memory snapshot, or one of another version"
         )
@@ -132,7 +134,7 @@ class _Parts:
 
     def rows(self, rows: object, place: str) -> list[tuple[int, object]]:
         if not isinstance(rows, list | tuple):
-            raise fault(self.path, f"{place} is a {type(rows).__name__}, not a list", place)
+            raise fault(self.path, f"{place} is of type {type(rows).__name__}, not a list", place)
         self.left -= len(rows)
         if self.left < 0:
             raise fault(self.path, f"{place} brings it above {MOST_PARTS:,} parts", place)
@@ -198,7 +200,7 @@ class _Parts:
 
     def number(self, row: object, key: str, place: str, default: int | None = None) -> int:
         if not isinstance(row, dict):
-            raise fault(self.path, f"{place} is a {type(row).__name__}, not a dict", place)
+            raise fault(self.path, f"{place} is of type {type(row).__name__}, not a dict", place)
         value = row.get(key, default)
         if type(value) is not int or (value != default and not 0 <= value <= _LARGEST):
             found = (
@@ -206,7 +208,7 @@ class _Parts:
                 if value is None
                 else f"{value:,}"
                 if type(value) is int
-                else f"a {type(value).__name__}"
+                else f"of type {type(value).__name__}"
             )
             raise fault(self.path, f"{key} of {place} is {found}, not a whole number of 0 or more", place)
         return value
@@ -223,16 +225,17 @@ class _Parts:
 def owner_of(frames: list) -> str:
     """Who allocated, from a stack with the innermost frame first: ``'load (model.py:40)'``.
 
-    The first frame of Python code outside PyTorch itself; if there is none, the innermost.
+    The first frame of Python code outside PyTorch itself; else the first of Python code, else the innermost.
     """
-    shown = [frame for frame in frames[:256] if isinstance(frame, dict)]
-    own = [frame for frame in shown if _is_own(frame.get("filename"))]
-    if not (own or shown):
+    shown = [(frame, _file(frame)) for frame in frames[:256] if isinstance(frame, dict)]
+    if not shown:
         return NO_STACK
-    frame = (own or shown)[0]
+    python = [(frame, file) for frame, file in shown if file.endswith(".py")]
+    own = [(frame, file) for frame, file in python if "/torch/" not in file]
+    frame, file = (own or python or shown)[0]
     name, line = printable(frame.get("name")), frame.get("line")
-    file = printable(frame.get("filename")).replace("\\", "/").rpartition("/")[2]
-    return f"{name} ({file}:{line if type(line) is int else '?'})" if file else name
+    place = printable(file.rpartition("/")[2])
+    return f"{name} ({place}:{line if type(line) is int else '?'})" if file else name
 
 
 def printable(text: object) -> str:
@@ -242,5 +245,6 @@ def printable(text: object) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in text[-80:])
 
 
-def _is_own(file: object) -> bool:
-    return isinstance(file, str) and file.endswith(".py") and "/torch/" not in file.replace("\\", "/")
+def _file(frame: dict) -> str:
+    file = frame.get("filename")
+    return file.replace("\\", "/") if isinstance(file, str) else ""

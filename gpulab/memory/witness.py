@@ -37,24 +37,26 @@ class Witness:
     """The books of a pool that is only watched. ``write`` takes each fact, in order of time.
 
     What is reported may contradict what was reported before: then the newer is believed, the older ended as
-    if that had been reported, and ``mended`` counts it. So the facts keep every law of a ledger.
+    if that had been reported, and ``mended`` counts it. So the facts keep every law of a ledger. Allocated
+    segments get places from ``first_place`` on, which must lie behind all mapped pages.
     """
 
     device, resource = "device", "pool"
 
-    def __init__(self, write: Callable[[Fact], object], capacity: int, time_ns: int = 0) -> None:
+    def __init__(self, write: Callable[[Fact], object], capacity: int, *, first_place: int = 0) -> None:
         self.capacity, self.mended = capacity, 0
-        self.reserved_bytes = self.held_bytes = 0
+        self.reserved_bytes = self.held_bytes = self.most_reserved_bytes = 0
         self.blocks: dict[int, tuple[int, int, int]] = {}  # address -> size, claim, asked bytes
         self._write = write
         self._pieces: dict[int, Piece] = {}
         self._piece_starts: list[int] = []
         self._block_starts: list[int] = []
-        self._next_place = self._claims = 0
+        self._next_place = -(-first_place // SEGMENT_PAGE) * SEGMENT_PAGE
+        self._claims = 0
         self._failed: tuple[int, ...] = ()  # claims that wait since the last failure
         self._failed_size = 0
-        write(Opened(time_ns, self.device, capacity, "B"))
-        write(Opened(time_ns, self.resource, 0, "B", self.device))
+        write(Opened(0, self.device, capacity, "B"))
+        write(Opened(0, self.resource, 0, "B", self.device))
 
     @property
     def pieces(self) -> list[Piece]:
@@ -78,6 +80,7 @@ class Witness:
         self._pieces[address] = Piece(address, size, start, claim, mapped)
         insort(self._piece_starts, address)
         self.reserved_bytes += size
+        self.most_reserved_bytes = max(self.most_reserved_bytes, self.reserved_bytes)
 
     def shrink(self, now_ns: int, address: int, size: int) -> None:
         """All pieces inside these ``size`` bytes went back to the device."""

@@ -5,6 +5,8 @@ the end where nothing was refused. A hole in a segment that holds something cann
 is charged to the smaller of the two blocks beside it, since freeing that one is the least that joins it.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gpulab.report.account import Account, Terms, levels
@@ -117,6 +119,7 @@ class _Scene:
     blocks: dict[int, list[int]] = field(default_factory=dict)  # claim -> start, size, used
     held: int = 0
     failure: Failure | None = None
+    ordered: list[tuple[int, int]] = field(default_factory=list)  # the segments, when all facts are taken
 
     def __post_init__(self) -> None:
         if not self.inner.inside:  # an arena is one segment, which never goes back
@@ -148,6 +151,7 @@ class _Scene:
     def losses(self) -> tuple[list[Loss], list[int]]:
         """What each owner holds and loses, and the sizes of the holes in segments that hold something."""
         losses: dict[str, Loss] = {}
+        self.ordered = sorted(self.segments.values())
         blocks = []
         for claim, (start, size, used) in self.blocks.items():
             owner = self.claims[claim].owner or f"claim {claim}"
@@ -157,24 +161,41 @@ class _Scene:
         blocks.sort(key=lambda block: block[0])
         return list(losses.values()), list(self._holes(blocks))
 
-    def _holes(self, blocks: list[tuple[int, int, Loss]]):
+    def _holes(self, blocks: list[tuple[int, int, Loss]]) -> Iterator[int]:
         """The size of each hole that cannot go back, charged to the smaller block beside it."""
         index = 0
-        for start, size in sorted(self.segments.values()):
-            first, end, at, before = index, start + size, start, None
+        for start, end in _runs(self.segments.values()):
+            at, before = start, None
             while index < len(blocks) and blocks[index][0] < end:
-                yield from _charge(blocks[index][0] - at, before, blocks[index])
+                yield from self._pieces(at, blocks[index][0], before, blocks[index])
                 at, before = sum(blocks[index][:2]), blocks[index]
                 index += 1
-            if first != index or at != start:
-                yield from _charge(end - at, before, None)
+            yield from self._pieces(at, end, before, None)
+
+    def _pieces(self, at: int, end: int, *beside: tuple[int, int, Loss] | None) -> Iterator[int]:
+        """What is left of a hole without the whole segments in it, which could go back by themselves."""
+        whole = []
+        if self.inner.inside:
+            first = bisect_left(self.ordered, (at,))
+            whole = self.ordered[first : bisect_left(self.ordered, (end,))]
+        for start, size in [*(part for part in whole if sum(part) <= end), (end, 0)]:
+            if start > at:
+                smaller = min((block for block in beside if block), key=lambda block: block[1], default=None)
+                if smaller is not None:
+                    smaller[2].pinned += start - at
+                yield start - at
+            at = start + size
 
 
-def _charge(size: int, *beside: tuple[int, int, Loss] | None):
-    if size > 0:
-        smaller = min((block for block in beside if block is not None), key=lambda block: block[1])
-        smaller[2].pinned += size
-        yield size
+def _runs(segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """``(start, end)`` of the stretches that segments form which touch, in order."""
+    start = end = -1
+    for at, size in sorted(segments):
+        if at != end and end > start:
+            yield start, end
+        start, end = (start if at == end else at), at + size
+    if end > start:
+        yield start, end
 
 
 def _sentence(found: Diagnosis, pinned: int) -> str:
