@@ -66,6 +66,8 @@ def retell(
     ledger, witness = _replayed(past, size, tick)
     if witness.most_reserved_bytes > size:  # only where the history contradicts itself
         ledger, witness = _replayed(past, witness.most_reserved_bytes, tick)
+    if not all(block.owner for block in past.end_blocks.values()):
+        notes.append("Of some blocks no stack was recorded; each of them is an owner of its own.")
     if witness.mended:
         notes.append(
             f"{witness.mended:,} times the history contradicts itself or the last state; the later is believed."
@@ -141,7 +143,7 @@ def _tell(witness: Witness, now_ns: int, number: int, event: Event, past: Past) 
             size = past.sizes.get(number) or granted_size(
                 witness, event.address, max(event.size, 1), past.max_split
             )
-            witness.allocate(now_ns, event.address, max(event.size, 1), size, event.owner)
+            witness.allocate(now_ns, event.address, max(event.size, 1), size, _owner(event))
         case "free_completed":
             witness.free(now_ns, event.address)
         case "segment_alloc" | "segment_map":
@@ -160,7 +162,7 @@ def _hold(witness: Witness, now_ns: int, blocks: dict[int, Block], max_split: in
     for address in sorted(blocks, reverse=True):
         block = blocks[address]
         size = block.size or granted_size(witness, address, block.asked, max_split)
-        if witness.allocate(now_ns, address, block.asked, size, block.owner) and block.state == "awaiting":
+        if witness.allocate(now_ns, address, block.asked, size, _owner(block)) and block.state == "awaiting":
             witness.idle(now_ns, address)
 
 
@@ -170,8 +172,10 @@ def _reconcile(witness: Witness, now_ns: int, past: Past) -> None:
     for address in [at for at, (size, *_) in witness.blocks.items() if ends.get(at) != size]:
         witness.mended += 1
         witness.free(now_ns, address)
-    ends = {at: size for at, (size, *_) in past.end_pieces.items()}
-    for piece in [piece for piece in witness.pieces if ends.get(piece.address) != piece.size]:
+    pieces = {at: (size, mapped) for at, (size, _, mapped) in past.end_pieces.items()}
+    for piece in [
+        piece for piece in witness.pieces if pieces.get(piece.address) != (piece.size, piece.mapped)
+    ]:
         witness.mended += 1
         witness.shrink(now_ns, piece.address, piece.size)
     there = {piece.address for piece in witness.pieces}
@@ -200,6 +204,10 @@ def segment_size(size: int) -> int:
     if size <= SMALL_CLAIM:
         return SMALL_SEGMENT
     return LARGE_SEGMENT if size < LARGE_CLAIM else -(-size // SEGMENT_STEP) * SEGMENT_STEP
+
+
+def _owner(named: Event | Block) -> str:
+    return named.owner or f"block at {named.address:#x}"
 
 
 def _round(size: int) -> int:

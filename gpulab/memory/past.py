@@ -19,7 +19,7 @@ class Past:
     def __init__(self, snapshot: Snapshot, device: int, trace: tuple[Event, ...]) -> None:
         self.trace, self.max_split = trace, snapshot.max_split_size
         segments = [segment for segment in snapshot.segments if segment.device == device]
-        maps = [event for event in trace if event.action in MAPS]
+        maps = [event for event in trace if event.action in MAPS and event.size]
         self._cuts = sorted({edge for event in maps for edge in (event.address, event.address + event.size)})
         self.pieces: dict[int, tuple[int, str, bool]] = {}
         for segment in segments:

@@ -20,7 +20,7 @@ STATES = {
 }
 ACTIONS = {"alloc", "free_requested", "free_completed", "oom", "snapshot"}
 ACTIONS |= {"segment_alloc", "segment_free", "segment_map", "segment_unmap"}
-NO_STACK = "no stack recorded"
+NO_STACK = ""
 
 
 @dataclass(frozen=True, slots=True)

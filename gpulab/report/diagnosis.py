@@ -201,7 +201,8 @@ def _runs(segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def _sentence(found: Diagnosis, pinned: int) -> str:
     failure, free = found.failure, list(found.terms.values())[-1].free
     if failure is None:
-        cached = f" {format_bytes(pinned)} of them are pieces that cannot go back." if pinned else ""
+        pieces = pinned and len(found.terms) > 1  # of an arena nothing ever goes back
+        cached = f" {format_bytes(pinned)} of them are pieces that cannot go back." if pieces else ""
         return f"Nothing waits: {format_bytes(free)} of {format_bytes(found.capacity)} are free.{cached}{_pin(found, pinned)}"
     size, largest = format_bytes(failure.size), format_bytes(found.largest_free)
     if failure.size > found.capacity:
@@ -225,9 +226,9 @@ def _sentence(found: Diagnosis, pinned: int) -> str:
 
 def _pin(found: Diagnosis, pinned: int) -> str:
     """Who pins the most, in words; nothing when nobody does."""
-    if not pinned:
+    top = max(found.losses, key=lambda loss: loss.pinned, default=None)
+    if top is None or not top.pinned:
         return ""
-    top = max(found.losses, key=lambda loss: loss.pinned)
     share = "most of it" if 2 * top.pinned > pinned else f"the most, {100 * top.pinned // pinned} %"
     blocks = f"{top.grants:,} block" if top.grants == 1 else f"{top.grants:,} blocks"
     return f" {top.owner!r} pins {share}: {format_bytes(top.pinned)} beside the {format_bytes(top.held)} it holds in {blocks}."

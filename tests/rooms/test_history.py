@@ -60,7 +60,7 @@ def at_the_end(ledger: Ledger, level: str):
 def test_a_state_without_history_is_told_at_once_with_its_rounding_and_what_waits_for_a_stream():
     retold = told(segment((1024, "active_allocated", 700), (512, "active_awaiting_free"), (512, "inactive")))
 
-    assert held(retold.ledger) == [(700, 1024, "no stack recorded"), (512, 512, "no stack recorded")]
+    assert held(retold.ledger) == [(700, 1024, f"block at {AT:#x}"), (512, 512, f"block at {AT + 1024:#x}")]
     terms = at_the_end(retold.ledger, "pool→extent")
     assert (terms.used, terms.stranded, terms.free) == (700, 324 + 512, 512)
     assert at_the_end(retold.ledger, "device→pool").stranded == 512
@@ -74,6 +74,12 @@ def test_the_most_that_was_reserved_stands_for_a_device_whose_size_nobody_says()
     given = told(segment((512, "inactive")), capacity=4096)
     assert at_the_end(given.ledger, "device→pool").capacity == 4096
     assert given.notes == ()
+
+
+def test_owners_without_a_stack_are_their_blocks_and_the_reader_is_told():
+    assert (
+        told(segment((512, "active_allocated"))).notes[-1].startswith("Of some blocks no stack was recorded")
+    )
 
 
 def test_segments_that_happen_to_touch_are_no_stretch():
@@ -148,7 +154,7 @@ def test_a_block_that_is_still_there_says_what_it_was_granted():
 
     ledger = told(segment((2048, "active_allocated", 700), (2048, "inactive")), trace=trace).ledger
 
-    assert held(ledger) == [(700, 2048, "no stack recorded")]
+    assert held(ledger) == [(700, 2048, f"block at {AT:#x}")]
 
 
 def test_a_block_waits_for_a_stream_between_the_request_to_free_it_and_the_end_of_that():
@@ -184,7 +190,7 @@ def test_the_claim_that_failed_waits_until_as_much_is_given():
     assert [fact.claim for fact in retold.ledger.of(Withdrawn)] == [pool.claim, device.claim]
     account = Account(retold.ledger, "device→extent")
     assert [account.at(step * 1_000 + 999).unscheduled for step in range(6)] == [0, 0, 0, 0, 2 * MiB, 0]
-    assert retold.notes == ("The allocator could reach 5 MiB of the device when the claim failed.",)
+    assert retold.notes[0] == "The allocator could reach 5 MiB of the device when the claim failed."
 
 
 def test_what_others_hold_of_the_device_is_no_capacity_of_this_allocator():
