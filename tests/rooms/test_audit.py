@@ -172,3 +172,39 @@ def test_forty_thousand_grants_are_audited_with_few_looks_at_each():
     facts += [Freed(2, claim) for claim in range(40_000)]
 
     assert audit(facts) == []
+
+
+def pages(*facts):
+    """A pool in a device that has two pages of it, each 1,024 B, which touch."""
+    opened = [Opened(0, "device", 4096, "B"), Opened(0, "pool", 0, "B", "device")]
+    shape = Units(1024)
+    for page in (0, 1):
+        opened += [Claimed(0, page, "device", 1024, shape), Granted(0, page, page * 1024, 1024)]
+    return [*opened, *facts]
+
+
+def across(size=1024, start=512):
+    return [claimed(2, size, resource="pool"), Granted(1, 2, start, size)]
+
+
+def test_a_grant_may_lie_across_pages_that_touch():
+    assert audit(pages(*across(), Freed(2, 2), Freed(2, 0), Freed(2, 1))) == []
+
+
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_page_of_which_a_grant_holds_a_part_may_not_go_back(page):
+    (broken,) = audit(pages(*across(), Freed(2, page)))
+    assert (broken.law, broken.event) == ("inside", 8)
+
+
+@pytest.mark.parametrize("start", [1536, 2048, 5120])
+def test_a_grant_that_runs_out_of_the_last_page_is_out_of_bounds(start):
+    (broken,) = audit(pages(*across(1024, start)))
+    assert (broken.law, broken.event) == ("bounds", 7)
+
+
+def test_pages_with_a_gap_between_them_are_no_stretch():
+    facts = pages()
+    facts[-1] = Granted(0, 1, 1536, 1024)
+    (broken,) = audit([*facts, *across()])
+    assert broken.law == "bounds"
