@@ -182,7 +182,7 @@ def _touching(place: _Place, start: int, end: int, claims: dict[int, _Claim]) ->
     found = [claims.get(place.before(start))]
     while found[-1] is not None and found[-1].start + found[-1].size < end:
         found.append(claims.get(place.at.get(found[-1].start + found[-1].size)))
-    return None if found[-1] is None or start >= found[0].start + found[0].size else found
+    return None if found[-1] is None else found
 
 
 def _grant_faults(fact: Granted, claim: _Claim, claims: dict[int, _Claim]) -> Iterator[Found]:

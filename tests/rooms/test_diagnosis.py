@@ -122,6 +122,7 @@ def test_an_arena_is_one_segment_that_never_goes_back():
     assert (told.liquid, told.holes, told.largest_free) == (0, 2, 3 * MiB)
     assert told.sentence.startswith("Fragmented: 6 MiB are free in all, enough for 4 MiB, but in 2 pieces")
     empty = found(FirstFit(8 * MiB))
+    assert (empty.liquid, empty.holes) == (0, 1)
     assert (empty.largest_free, empty.sentence) == (8 * MiB, "Nothing waits: 8 MiB of 8 MiB are free.")
 
 
@@ -150,9 +151,11 @@ def test_a_block_across_pages_pins_the_holes_at_its_ends():
 def test_what_waits_finds_the_same_places_in_the_account():
     claim = Claimed(1, 9, "pool", 95, Contiguous(95), "b")
     told = diagnose(Ledger([*pages((5, 3)), claim, Refused(1, 9, 97, 90)]))
+    assert (told.terms["device→extent"].fragmented, told.largest_free) == (95, 90)
 
-    assert told.terms["device→extent"].fragmented == 95
-    assert told.largest_free == 90
+    claim = Claimed(1, 9, "pool", 90, Contiguous(90), "b")
+    told = diagnose(Ledger([*pages((5, 3)), claim, Refused(1, 9, 97, 90)]))
+    assert told.terms["device→extent"].unscheduled == 90
 
 
 @pytest.mark.parametrize("facts", [[], [Opened(0, "blocks", 5, "blocks")]])

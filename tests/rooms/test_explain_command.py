@@ -143,7 +143,10 @@ class RunsCode:
         (OLD.read_bytes()[:-50], "it is cut off or no JSON"),
         (pickle.dumps({"state_dict": {}}), "no memory snapshot, or one of another version"),
         (pickle.dumps({"segments": [], "device_traces": []}), "it has no segments and no history"),
-        (HTTOMO.read_bytes()[:-20], "line 29, column 40: '[\"Refused\",12000,6,6442450944,322122547' is no fact"),
+        (
+            HTTOMO.read_bytes()[:-20],
+            "line 29, column 40: '[\"Refused\",12000,6,6442450944,322122547' is no fact",
+        ),
         (b'{"gpulab":"ledger","version":2}\n', "is no fact of a ledger"),
         (
             HTTOMO.read_bytes().replace(b'["Freed",5000,3]\n', b'["Freed",5000,3]\n["Freed",5000,3]\n'),

@@ -148,13 +148,30 @@ def test_what_was_granted_follows_from_the_rule_where_the_block_is_gone(asked, s
     assert [fact.size for fact in ledger.of(Granted)] == [whole, granted]
 
 
+def test_a_segment_that_touches_another_is_no_room_for_its_blocks():
+    """Else 19.5 MiB at the end of the first would seem to leave more than 1 MiB, and be cut."""
+    trace = [event("alloc", AT, int(19.5 * MiB)), event("free_completed", AT, int(19.5 * MiB))]
+    both = segment((20 * MiB, "inactive")), segment((20 * MiB, "inactive"), address=AT + 20 * MiB)
+
+    assert told(*both, trace=trace).ledger.of(Granted)[-1].size == 20 * MiB
+
+
+def test_a_block_from_before_the_history_keeps_its_rest_up_to_the_next_block():
+    trace = [event("free_completed", AT, int(19.5 * MiB))]
+
+    ledger = told(segment((20 * MiB, "inactive"), (20 * MiB, "active_allocated")), trace=trace).ledger
+
+    assert sorted(fact.size for fact in ledger.of(Granted)) == [20 * MiB, 20 * MiB, 40 * MiB]
+
+
 def test_a_block_that_is_still_there_says_what_it_was_granted():
     """Settings may round otherwise (roundup_power2_divisions): 700 B took 2,048 here."""
     trace = [event("segment_alloc", AT, 4096), event("alloc", AT, 700)]
 
-    ledger = told(segment((2048, "active_allocated", 700), (2048, "inactive")), trace=trace).ledger
+    retold = told(segment((2048, "active_allocated", 700), (2048, "inactive")), trace=trace)
 
-    assert held(ledger) == [(700, 2048, f"block at {AT:#x}")]
+    assert not any("contradicts" in note for note in retold.notes)
+    assert held(retold.ledger) == [(700, 2048, f"block at {AT:#x}")]
 
 
 def test_a_block_waits_for_a_stream_between_the_request_to_free_it_and_the_end_of_that():
@@ -191,6 +208,16 @@ def test_the_claim_that_failed_waits_until_as_much_is_given():
     account = Account(retold.ledger, "device→extent")
     assert [account.at(step * 1_000 + 999).unscheduled for step in range(6)] == [0, 0, 0, 0, 2 * MiB, 0]
     assert retold.notes[0] == "The allocator could reach 5 MiB of the device when the claim failed."
+
+
+def test_of_two_failures_the_last_one_counts_and_the_largest_hole_is_told():
+    ooms = [{"action": "oom", "device_free": free, "size": 8192, "stream": 0} for free in (2048, 512)]
+
+    ledger = told(segment((512, "active_allocated"), (1024, "inactive")), trace=ooms).ledger
+
+    assert at_the_end(ledger, "device→pool").capacity == 1536 + 512
+    assert [(fact.free, fact.largest) for fact in ledger.of(Refused)][-2:] == [(512, 512), (1536, 1024)]
+    assert len(ledger.of(Withdrawn)) == 2
 
 
 def test_what_others_hold_of_the_device_is_no_capacity_of_this_allocator():
@@ -258,6 +285,17 @@ def test_pages_unmapped_in_the_middle_of_a_mapped_run_went_back_alone():
     account = Account(told(*ends, trace=trace).ledger, "device→pool")
 
     assert [account.at(t).stranded // MiB for t in (0, 1_000)] == [6, 4]
+
+
+def test_a_run_mapped_at_once_may_go_back_in_parts():
+    trace = [event("segment_map", AT, 6 * MiB), event("segment_unmap", AT + 2 * MiB, 2 * MiB)]
+    ends = [segment((2 * MiB, "inactive"), address=AT + n * MiB, is_expandable=True) for n in (0, 4)]
+
+    retold = told(*ends, trace=trace)
+
+    account = Account(retold.ledger, "device→pool")
+    assert [account.at(step * 1_000 + 999).stranded // MiB for step in (0, 1)] == [6, 4]
+    assert not any("contradicts" in note for note in retold.notes)
 
 
 # -- what contradicts itself ---------------------------------------------------------------------

@@ -136,6 +136,7 @@ def test_a_cut_says_where_and_of_how_much():
         (b"\x80\x04NNa.", "cannot take"),
         (b"\x80\x04](a.", "takes what is not there"),
         (b"\x80\x04](ae.", "takes what is not there"),
+        (b"\x80\x04](Nae.", "takes what is not there"),
         (b"\x80\x04\x8c\x01\xff.", "cannot take"),
         (b"\x80\x040.", "0x30"),
         (b"\x80\x04\x97.", "0x97"),

@@ -124,6 +124,18 @@ def test_segments_that_went_back_unseen_are_found_at_the_next_event_and_at_the_e
     assert max(terms.stranded for _, terms in account.steps()) == 5 * MiB
 
 
+def test_memory_from_before_may_go_back_unseen(tmp_path):
+    cupy = fake_cupy(64 * MiB)
+    kept = cupy.pool.malloc(4 * MiB)
+    cupy.pool.free(cupy.pool.malloc(2 * MiB))
+
+    ledger, _ = recorded(tmp_path / "run.jsonl", cupy, lambda cupy: cupy.pool.pool.free_all_blocks())
+
+    account = Account(ledger, "device→pool")
+    assert (account.at(0).used, account.at(0).stranded) == (kept.size, 2 * MiB)
+    assert (account.at(ledger.end_ns).used, account.at(ledger.end_ns).stranded) == (kept.size, 0)
+
+
 def test_memory_from_before_is_one_owner_until_it_turns_up(tmp_path):
     cupy = fake_cupy(64 * MiB)
     old = cupy.pool.malloc(4 * MiB)
