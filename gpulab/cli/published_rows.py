@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from gpulab.device.device import open_device
+from gpulab.device.device import Device, open_device
 from gpulab.device.kernels import SPIN
 from gpulab.errors import OutOfMemory
 from gpulab.memory.free_queue import FreeQueue
@@ -139,13 +139,8 @@ def _asked(pool: CuPyPool, size: int) -> str:
     return "granted"
 
 
-def _listed(blocks: list[int] | tuple[int, ...]) -> str:
-    return "-".join(map(str, blocks))
-
-
-def launch_and_trap() -> Iterator[Row]:
-    """F10: launches one by one and in a graph; the counter that reads 100 % of one block."""
-    device = open_device("sim", spec="h100-80")
+def _launch_gaps(device: Device) -> list[int]:
+    """The longest time in ns from one start to the next of 100 short kernels: launched singly, then as a graph."""
     stream, done = device.stream(), device.empty(1, "int32")
 
     def launch() -> None:
@@ -161,6 +156,17 @@ def launch_and_trap() -> Iterator[Row]:
         device.synchronize()
         starts = [fact.time_ns for fact in device.ledger[since:] if isinstance(fact, Started)]
         gaps.append(max(after - before for before, after in pairwise(starts)))
+    return gaps
+
+
+def _listed(blocks: list[int] | tuple[int, ...]) -> str:
+    return "-".join(map(str, blocks))
+
+
+def launch_and_trap() -> Iterator[Row]:
+    """F10: launches one by one and in a graph; the counter that reads 100 % of one block."""
+    device = open_device("sim", spec="h100-80")
+    gaps = _launch_gaps(device)
     spec = device.spec
     yield Row(
         "F10",

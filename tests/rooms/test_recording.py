@@ -210,7 +210,7 @@ def test_a_full_disk_stops_the_recording_and_not_the_program(tmp_path):
     def run():
         with record(tmp_path / "run.jsonl", cupy) as recording:
             recording._file.close()
-            recording._file = SimpleNamespace(writelines=full)
+            recording._file = SimpleNamespace(write=full)
             cupy.pool.malloc(512)
             done.append("all")
 
