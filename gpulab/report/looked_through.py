@@ -25,8 +25,7 @@ class LookedThrough:
         if isinstance(fact, Opened) and fact.resource == self.device:
             self.capacity = fact.capacity
             return True
-        outside = len(self.pool.outer)
-        return self.pool.note(serial, fact) or len(self.pool.outer) != outside
+        return self.pool.note(serial, fact)
 
     def terms(self) -> tuple[int, ...]:
         pool = self.pool

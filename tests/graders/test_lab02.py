@@ -356,6 +356,17 @@ def test_a_third_to_two_thirds_of_the_claims_of_every_graded_case_are_large(scal
             assert 0.3 <= large <= 0.7
 
 
+def test_a_draw_with_too_few_large_claims_is_drawn_again():
+    rules = {"threshold": 176 * MiB, "boundary": 4 * MiB}
+
+    def shares(draw_case):
+        cases = [draw_case(COURSES[0].public("shares", number)) for number in range(12)]
+        return [sum(claim.size >= rules["threshold"] for claim in case.claims) / 400 for case in cases]
+
+    assert min(shares(lambda draw: chats(draw, 400))) < 0.3
+    assert min(shares(lambda draw: graded_case(draw, rules, 0))) >= 0.3
+
+
 def test_a_third_of_the_cases_hold_traps_and_the_rule_refuses_in_all_kinds():
     course = COURSES[0]
     rules = course.rules["02.first-fit"]

@@ -92,7 +92,7 @@ def play_case(case: Case, rules: dict, asker: Asker, proved: set) -> Outcome:
             lowest = rule[0][0][0] if rule else None
             got = extent.offset if extent else None
             unlawful = extent is None and lowest is not None
-            if got != lowest and (unlawful or not differs):
+            if got != lowest and (unlawful or not differs):  # where the rule finds nothing, nothing is lawful
                 differs = True
                 outcome.tag, outcome.sure = pieces.missed(lowest, claim.size)
                 outcome.event = arena.ledger.serials(Granted if extent else Refused)[-1]

@@ -30,10 +30,6 @@ RULES = {
         "A claim is refused only when no hole fits.",
         "{pieces} would hold it. What does your search skip?",
     ),
-    "rule-refuses": (
-        "A claim goes to the lowest legal address.",
-        "The rule found no place here. What did your earlier answers do differently?",
-    ),
     "exact-fit-kept": (
         "No byte is held by two claims.",
         "A claim here once filled its hole to the last byte. What is left of a hole after that?",
@@ -67,14 +63,14 @@ RULES = {
 _CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
-def describe(outcome, pieces: Pieces, lowest: int | None, got: int | None, size: int) -> None:
+def describe(outcome, pieces: Pieces, lowest: int, got: int | None, size: int) -> None:
     """Fill in what was expected and got when ``size`` bytes did not go to ``lowest``, the rule's place."""
     names = [
         f"[{piece.start:,}, {piece.end:,}) ({piece.kind}"
         + (f" since #{piece.since})" if piece.kind != "fresh" else ", never granted)")
         for piece in pieces.covering
     ]
-    outcome.expected = "None: no hole fits" if lowest is None else f"offset {lowest:,}"
+    outcome.expected = f"offset {lowest:,}"
     outcome.got = "None (refused)" if got is None else f"offset {got:,}"
     outcome.numbers = {"pieces": " and ".join(names) or "no hole", "size": size}
     if got is None and outcome.tag == "higher-hole":

@@ -78,14 +78,12 @@ class Pieces:
                 after.append(Piece(end, piece.end - end, piece.kind, piece.since))
         self._free = after
 
-    def missed(self, lowest: int | None, size: int) -> tuple[str, bool]:
+    def missed(self, lowest: int, size: int) -> tuple[str, bool]:
         """Why ``size`` bytes did not go to ``lowest``, the rule's place: the misconception's tag, and is it sure?
 
         Sure means that earlier answers proved the rest: who joins to the right and missed a place that needs a
         join to the left does not look left; who never joined anything may miss either.
         """
-        if lowest is None:
-            return "rule-refuses", False
         self.covering = self._covering(lowest, size)
         if len(self.covering) == 1:
             lost = self.covering[0].kind == "padding" and PADDING not in self._proved
