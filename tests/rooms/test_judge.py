@@ -69,6 +69,7 @@ def test_a_cell_that_never_asks_scores_nothing_and_the_next_exercise_does_not_in
         "never-asked",
     )
     assert "never asked the judge" in never.text
+    assert spoken(sitting, ["02.strand", {}]) == b"not open"  # too late
 
 
 def test_another_exercise_than_the_open_one_is_not_taken(sitting):

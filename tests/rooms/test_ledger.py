@@ -148,6 +148,17 @@ def test_a_broken_line_is_named_with_its_place_and_nothing_before_it_is_lost(tmp
     assert fault.value.rows[0][0::2] == (4, line)
 
 
+def test_bytes_that_are_no_text_are_named_and_nothing_before_them_is_lost(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    lines = list(Ledger(FACTS[:3]).lines())
+    path.write_bytes("\n".join(lines).encode() + b'\n["Claimed",5,9,"ar\xff\xfena",1,["units",1,false],""]\n')
+
+    with pytest.raises(TraceFault, match="line 5") as fault:
+        Ledger.from_jsonl(path)
+
+    assert fault.value.good == FACTS[:3]
+
+
 def test_a_file_that_is_no_ledger_is_refused_at_its_first_line(tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"something": "else"}\n')
