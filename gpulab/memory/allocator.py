@@ -11,6 +11,7 @@ from typing import final
 
 from gpulab.memory import explain
 from gpulab.memory.extent import ALIGNMENT, Extent
+from gpulab.memory.hooks import prepare_safely, refuse_taken_names
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import Claimed, Freed, Granted, Opened, Refused, Used, Withdrawn
 from gpulab.telemetry.ledger import Ledger
@@ -29,6 +30,7 @@ class Allocator(ABC):
         rules: constants of an exercise, for the hooks to read as ``self.rules``.
         clock, ledger: share them between parts of one run; fresh ones otherwise. Whoever shares a ledger
             shares its claim serials, so one ledger takes one arena or one pool.
+        unit: what the ledger calls a unit of it, where that is not a byte (a slot for one token).
 
     Raises:
         AllocatorFault: a capacity or alignment that is none, or ``prepare`` took a name that every allocator
@@ -44,6 +46,7 @@ class Allocator(ABC):
         clock: Clock | None = None,
         ledger: Ledger | None = None,
         resource: str = "arena",
+        unit: str = "B",
     ) -> None:
         others = set(vars(self))
         self.alignment = explain.positive_bytes("An arena", "an alignment", alignment)
@@ -59,8 +62,8 @@ class Allocator(ABC):
         self._wanted: dict[int, tuple[int, str]] = {}  # waiting claims: asked bytes and owner
         self._claims = 0
         self._free_bytes = self.capacity
-        self.ledger.append(Opened(self.clock.now_ns, resource, self.capacity, "B"))
-        self._prepare(others)
+        self.ledger.append(Opened(self.clock.now_ns, resource, self.capacity, unit))
+        prepare_safely(self, Allocator, others, "allocator")
 
     # -- what a subclass writes ------------------------------------------------------------------
 
@@ -183,20 +186,7 @@ class Allocator(ABC):
 
     def __init_subclass__(cls) -> None:
         """Refuse a subclass that writes what is final, or a helper of its own under such a name."""
-        for name in vars(cls):
-            if name not in _HOOKS and not name.startswith("__") and hasattr(Allocator, name):
-                raise explain.name_taken(f"class {cls.__name__} defines `{name}`", name)
-
-    def _prepare(self, others: set[str]) -> None:
-        """Call ``prepare`` and see that it left the arena's books alone.
-
-        ``others`` are attributes that a subclass set before; ``rules`` are its own to change, too.
-        """
-        mine = {name: value for name, value in vars(self).items() if name not in {*others, "rules"}}
-        self.prepare()
-        for name, value in vars(self).items():
-            if mine.get(name, value) is not value or (name not in mine and hasattr(Allocator, name)):
-                raise explain.name_taken(f"{type(self).__name__}.prepare set `self.{name}`", name)
+        refuse_taken_names(cls, Allocator, _HOOKS, "allocator")
 
     def _waiting(self, claim: int) -> tuple[int, str]:
         if type(claim) is not int or claim not in self._wanted:

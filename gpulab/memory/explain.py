@@ -14,9 +14,10 @@ from gpulab.units import format_bytes, format_ns, whole
 
 if TYPE_CHECKING:
     from gpulab.memory.allocator import Allocator
+    from gpulab.memory.blocks import BlockPool
     from gpulab.memory.pool import Pool
 
-    Holder = Allocator | Pool
+    Holder = Allocator | Pool | BlockPool
 
 # -- what an arena and a pool both say -----------------------------------------------------------
 
@@ -107,10 +108,10 @@ def uneven(capacity: int, alignment: int) -> AllocatorFault:
     )
 
 
-def name_taken(what: str, name: str) -> AllocatorFault:
+def name_taken(what: str, name: str, kind: str = "allocator") -> AllocatorFault:
     """The error for a subclass that gives a name of every allocator another meaning."""
     return AllocatorFault(
-        f"{what}, a name that every allocator has already and needs. Choose another, for example `my_{name.strip('_')}`.",
+        f"{what}, a name that every {kind} has already and needs. Choose another, for example `my_{name.strip('_')}`.",
         law="name",
         name=name,
     )
@@ -168,7 +169,9 @@ def overlap(arena: "Allocator", size: int, claim: int, offset: int, other: Exten
     return _answered(arena, size, claim, "overlap", got=got, expected=expected, numbers=numbers)
 
 
-def hook_raised(arena: "Allocator", hook: str, given: tuple, wrong: Exception, claim: int) -> AllocatorFault:
+def hook_raised(
+    arena: "Holder", hook: str, given: tuple, wrong: Exception, claim: int | None
+) -> AllocatorFault:
     """The fault of a hook that raised ``wrong``, with the line of its own file that its author must see."""
     own = wrong.__traceback__.tb_next  # the hook itself; before it is the call
     line, trace = "", own
@@ -176,7 +179,7 @@ def hook_raised(arena: "Allocator", hook: str, given: tuple, wrong: Exception, c
         if trace.tb_frame.f_code.co_filename == own.tb_frame.f_code.co_filename:
             line = f" in line {trace.tb_lineno}"
         trace = trace.tb_next
-    arguments = ", ".join(f"{value:,}" for value in given)
+    arguments = ", ".join(f"{value:,}" if type(value) is int else shown(value) for value in given)
     return AllocatorFault(
         f"{type(arena).__name__}.{hook}({arguments}) raised {type(wrong).__name__}: {shown(wrong, 160)}{line} at "
         f"{_now(arena)}. Mend `{hook}`; the ledger up to here is kept. {_story(arena, claim)}",

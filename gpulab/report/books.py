@@ -1,7 +1,7 @@
 """Who holds and who waits at one resource, kept up to date fact by fact; the arithmetic of the account."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpulab.errors import BrokenLaw
 from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, TimedOut, Used, Withdrawn
@@ -230,7 +230,8 @@ class LookedThrough:
     """A device seen through its pool: what a claim on the pool could get if the pool gave all it can.
 
     Whole cached segments can go back to the device, so with what the device has left they are one liquid
-    stretch; a hole in a segment that still holds something is a stretch of its own.
+    stretch; a hole in a segment that still holds something is a stretch of its own. Of segments that touch
+    (mapped pages) each goes back by itself; what is left of a hole before and after them stays a stretch.
     """
 
     def __init__(self, device: str, pool: str) -> None:
@@ -246,11 +247,24 @@ class LookedThrough:
 
     def terms(self) -> tuple[int, ...]:
         pool = self.pool
-        segments = {segment for segment in pool.outer.values() if segment}
-        pieces = tuple(hole for hole in pool.free() if hole not in segments)
-        free = self.capacity - pool.granted
+        free, stranded = self.capacity - pool.granted, pool.granted - pool.used
+        if not pool.waiting or free == 0:
+            return self.capacity, pool.used, stranded, 0, 0, free
+        pieces = tuple(self._pieces())
         liquid = free - sum(length for _, length in pieces)
         layout = (*pieces, (_BEYOND, liquid)) if liquid else pieces
         shapes = (pool.mine[claim] for _, claim in pool.waiting)
         unscheduled, fragmented, spare = _split(layout, shapes, pool.divisible)
-        return self.capacity, pool.used, pool.granted - pool.used, fragmented, unscheduled, spare
+        return self.capacity, pool.used, stranded, fragmented, unscheduled, spare
+
+    def _pieces(self) -> Iterator[tuple[int, int]]:
+        """The holes without the whole segments in them. Cost: O(n log n) in holes and segments."""
+        segments = sorted(segment for segment in self.pool.outer.values() if segment)
+        for start, length in self.pool.free():
+            end, index = start + length, bisect_left(segments, (start,))
+            while index < len(segments) and sum(segments[index]) <= end:
+                if segments[index][0] > start:
+                    yield start, segments[index][0] - start
+                start, index = sum(segments[index]), index + 1
+            if end > start:
+                yield start, end - start

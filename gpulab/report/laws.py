@@ -22,7 +22,7 @@ LAWS = {
     "size": "a grant is as large as its shape says, or larger; a divisible one may be smaller",
     "place": "a grant starts where its shape allows",
     "bounds": "a grant lies inside its resource (units with an address of their own excepted), or inside one "
-    "grant of the resource around it",
+    "grant of the resource around it, or inside several that touch",
     "overlap": "no unit is granted twice at once",
     "capacity": "no more is granted than there is",
     "used": "no more of a grant is used than was granted, and no less than nothing",
@@ -63,7 +63,7 @@ class _Claim:
     since: int = 0  # serial of the fact that made it so
     start: int = -1
     size: int = 0
-    around: "_Claim | None" = None
+    around: "list[_Claim]" = field(default_factory=list)
     within: int = 0  # grants of inner resources that lie in this one
 
 
@@ -162,8 +162,9 @@ class Books:
             insort(place.starts, fact.start)  # moves pointers only: no fact is compared twice
             place.at[fact.start] = fact.claim
             if place.around:
-                claim.around = self._claims[place.around.before(fact.start)]
-                claim.around.within += 1
+                claim.around = _touching(place.around, fact.start, fact.start + fact.size, self._claims) or []
+                for outer in claim.around:
+                    outer.within += 1
 
     def _free(self, claim: _Claim) -> None:
         place = claim.place
@@ -172,8 +173,16 @@ class Books:
         if claim.start >= 0:
             del place.at[claim.start]
             del place.starts[bisect_left(place.starts, claim.start)]
-        if claim.around:
-            claim.around.within -= 1
+        for outer in claim.around:
+            outer.within -= 1
+
+
+def _touching(place: _Place, start: int, end: int, claims: dict[int, _Claim]) -> list[_Claim] | None:
+    """The grants at ``place``, each starting where the one before ends, that hold [start, end); None if none do."""
+    found = [claims.get(place.before(start))]
+    while found[-1] is not None and found[-1].start + found[-1].size < end:
+        found.append(claims.get(place.at.get(found[-1].start + found[-1].size)))
+    return None if found[-1] is None or start >= found[0].start + found[0].size else found
 
 
 def _grant_faults(fact: Granted, claim: _Claim, claims: dict[int, _Claim]) -> Iterator[Found]:
@@ -187,8 +196,7 @@ def _grant_faults(fact: Granted, claim: _Claim, claims: dict[int, _Claim]) -> It
     if start >= 0 and isinstance(shape, Slots) and start not in shape.starts:
         yield "place", f"it starts at {start:,}, not at one of {shape.starts}", mine
     if start >= 0 and place.around is not None:
-        outer = claims.get(place.around.before(start))
-        if outer is None or end > outer.start + outer.size:
+        if _touching(place.around, start, end, claims) is None:
             yield "bounds", f"[{start:,}, {end:,}) is in no single grant of {place.opened.inside!r}", mine
     elif start < -1 or (start >= 0 and end > place.capacity and not isinstance(shape, Units)):
         yield "bounds", f"[{start:,}, {end:,}) is not inside [0, {place.capacity:,})", mine

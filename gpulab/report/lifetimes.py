@@ -3,8 +3,9 @@
 Reading forgives: facts that contradict the rest are left out here, and ``audit`` names them.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpulab.telemetry.events import (
     Claimed,
@@ -18,6 +19,7 @@ from gpulab.telemetry.events import (
     Withdrawn,
 )
 
+_BEYOND = 1 << 62  # more than any size
 When = tuple[int, int]  # (serial, time_ns) of a fact
 
 
@@ -115,32 +117,71 @@ def stacked(segments: list[Lifetime], grants: list[Lifetime]) -> dict[int, int]:
     """A place for every segment and for the grants inside them, by claim, on one short axis.
 
     Segment addresses are far apart and their distance says nothing; this stacks the boxes, lowest place
-    first and used again after a segment ended, so that a reader sees the bytes of the device. It decides
-    the drawing only. A grant outside every live segment has no place. Cost: O(n · live segments).
+    first and used again after a segment ended, so that a reader sees the bytes of the device. Segments that
+    touch (mapped pages) are one box, from the first to the last of them. It decides the drawing only. A grant
+    outside every live box has no place. Cost: O(n log n + boxes · live boxes).
     """
+    boxes = [_box(segments) for segments in _touching(segments)]
     events = sorted(
-        [(life.granted[0], 1, life) for life in segments]
-        + [(life.over[0], 0, life) for life in segments if life.over]
+        [(box.granted[0], 1, box) for box in boxes]
+        + [(box.over[0], 0, box) for box in boxes if box.over]
         + [(life.granted[0], 2, life) for life in grants],
         key=lambda event: event[:2],
     )
+    tops: dict[int, int] = {}  # the place of a box, by its claim
+    live: list[Lifetime] = []  # boxes, ordered by place
+    starts: list[tuple[int, int, int]] = []  # address, end and claim of each, sorted
     places: dict[int, int] = {}
-    live: list[Lifetime] = []  # ordered by place
     for _, kind, life in events:
+        key = (life.start, life.start + life.size, life.claim)
         if kind == 0:
             live.remove(life)
+            starts.remove(key)
         elif kind == 1:
             at, index = 0, 0
-            while index < len(live) and at + life.size > places[live[index].claim]:
-                at = places[live[index].claim] + live[index].size
+            while index < len(live) and at + life.size > tops[live[index].claim]:
+                at = tops[live[index].claim] + live[index].size
                 index += 1
-            places[life.claim] = at
+            tops[life.claim] = at
             live.insert(index, life)
+            insort(starts, key)
+            places |= {claim: at + start - life.start for start, claim, _ in life.use}
         else:
-            for box in live:
-                if box.start <= life.start < box.start + box.size:
-                    places[life.claim] = places[box.claim] + life.start - box.start
+            start, end, claim = (
+                starts[bisect_right(starts, (life.start, _BEYOND, 0)) - 1] if starts else (0, 0, 0)
+            )
+            if start <= life.start < end:
+                places[life.claim] = tops[claim] + life.start - start
     return places
+
+
+def _box(segments: list[Lifetime]) -> Lifetime:
+    """The box around ``segments``, from the first grant to the last end; ``use`` has start and claim of each."""
+    start, last = min(life.start for life in segments), max(life.over or (_BEYOND, 0) for life in segments)
+    return replace(
+        segments[0],
+        start=start,
+        size=max(life.start + life.size for life in segments) - start,
+        granted=min(life.granted for life in segments),
+        over=last if last[0] < _BEYOND else None,
+        use=[(life.start, life.claim, 0) for life in segments],
+    )
+
+
+def _touching(segments: list[Lifetime]) -> Iterable[list[Lifetime]]:
+    """``segments`` in groups: in one are those of which each touched another while both were there."""
+    groups = {life.claim: [life] for life in segments}
+    ends: dict[int, list[Lifetime]] = {}
+    for life in segments:
+        ends.setdefault(life.start + life.size, []).append(life)
+    for life in segments:
+        for other in ends.get(life.start, ()):
+            mine, theirs = groups[life.claim], groups[other.claim]
+            together = (life.over or (_BEYOND,)) > other.granted and (other.over or (_BEYOND,)) > life.granted
+            if mine is not theirs and together:
+                theirs += mine
+                groups.update((moved.claim, theirs) for moved in mine)
+    return {id(group): group for group in groups.values()}.values()
 
 
 def _changes(life: Lifetime) -> list[tuple[int, int, int, int, int]]:
