@@ -1,0 +1,212 @@
+"""The books of a caching pool: chunks that lie side by side in device memory, held or free.
+
+Two free chunks never touch, because they join when the second is released. Free chunks stand on a *shelf*,
+sorted by size, then address, so that the best fit is one bisection away. These books know no rule: which
+chunk, how much of it, and what goes back is decided in ``pools``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+from gpulab.memory.extent import Extent
+from gpulab.telemetry.events import Used
+from gpulab.telemetry.shape import Free
+
+if TYPE_CHECKING:
+    from sortedcontainers import SortedList
+
+    from gpulab.memory.ranges import Range
+    from gpulab.telemetry.ledger import Ledger
+
+    Granted = Callable[[int, int], int]  # records a grant of the device (start, size); its claim
+
+_BITS = 64  # of an address; a key on a shelf is size and address in one number, which compares fast
+_ADDRESS = (1 << _BITS) - 1
+
+
+@final
+class Segment:
+    """Device memory ``[start, start + size)`` that the pool got with claim ``claim``, as one piece.
+
+    ``live`` counts the bytes of it that are held now; ``told`` is what the ledger says they are. Its free
+    chunks stand on ``shelf``; None: the rule keeps whole chunks itself, and nothing is cut.
+    """
+
+    __slots__ = ("claim", "live", "shelf", "size", "start", "told")
+
+    def __init__(self, start: int, size: int, shelf: "SortedList | None", claim: int) -> None:
+        self.start, self.size, self.shelf, self.claim = start, size, shelf, claim
+        self.live, self.told = 0, size
+
+    def note(self, start: int, change: int, ledger: "Ledger", now_ns: int) -> None:
+        """``change`` bytes from ``start`` on are held (or no more, if negative): tell the ledger, unless it knows."""
+        self.live = live = self.live + change
+        if live != self.told:
+            self.told = live
+            ledger.write(Used, now_ns, self.claim, live)
+
+
+@final
+class Chunk:
+    """Bytes ``[start, start + size)``: free, or held as ``extent`` since ``since_ns``. Its id is ``start``.
+
+    ``before`` and ``after`` are the chunks that touch it. ``stream`` is the stream it is, or was, held for;
+    ``mark`` is where that stream was when it was freed. ``awaits`` counts the marks of other streams that keep
+    a freed chunk from being free. ``turn`` is the turn of the books when it became free.
+    """
+
+    __slots__ = (
+        "after",
+        "awaits",
+        "before",
+        "extent",
+        "mark",
+        "segment",
+        "since_ns",
+        "size",
+        "start",
+        "stream",
+        "turn",
+    )
+
+    def __init__(self, segment: "Segment | Range", start: int, size: int) -> None:
+        self.segment, self.start, self.size = segment, start, size
+        self.before: Chunk | None = None
+        self.after: Chunk | None = None
+        self.extent: Extent | None = None
+        self.mark: object = None
+        self.since_ns = self.awaits = self.stream = self.turn = 0
+
+
+class Chunks(ABC):
+    """All chunks of one pool. Costs are O(log free chunks) unless said.
+
+    ``Segments`` and ``Ranges`` say what the device gives: pieces, or pages in ranges of addresses.
+    """
+
+    paged = False  # the device is asked for pages of a fixed size
+
+    def __init__(self) -> None:
+        self.chunks: dict[int, Chunk] = {}  # by start, held ones too
+        self.reserved_bytes = 0  # what the device gave
+        self.held_bytes = 0  # of all held chunks
+        self.free_chunks = 0
+        self.turn = 0  # counted by a rule that wants to know how long a chunk has been free
+        self._shelves: list[SortedList] = []
+
+    # -- what the device gives -------------------------------------------------------------------
+
+    @abstractmethod
+    def growth(self, size: int, stream: int) -> int:
+        """Bytes that the device must give so that ``size`` bytes in one stretch come free for ``stream``."""
+
+    @abstractmethod
+    def grow(self, size: int, stream: int, shelf: "SortedList | None", granted: "Granted") -> Chunk:
+        """That stretch, free, after the device gave ``growth(size, stream)`` bytes."""
+
+    @abstractmethod
+    def can_go(self, chunk: Chunk) -> bool:
+        """True if some of the free ``chunk`` can go back to the device."""
+
+    @abstractmethod
+    def hand_back(self, chunk: Chunk) -> list[int]:
+        """Take off the books what of the free ``chunk`` can go back; the claims that end."""
+
+    @abstractmethod
+    def returnable(self) -> list[Chunk]:
+        """The free chunks of which some can go back, in order of address. O(n log n) in their number."""
+
+    @property
+    @abstractmethod
+    def whole_bytes(self) -> int:
+        """Bytes that could go back to the device now."""
+
+    # -- chunks and shelves ----------------------------------------------------------------------
+
+    def new_shelf(self) -> "SortedList":
+        """An empty shelf; a segment keeps to the one it was made for."""
+        from sortedcontainers import SortedList
+
+        self._shelves.append(SortedList())
+        return self._shelves[-1]
+
+    def best_fit(self, shelf: "SortedList", size: int) -> Chunk | None:
+        """The smallest free chunk of ``size`` bytes or more, ties to the lower address."""
+        index = shelf.bisect_left(size << _BITS)
+        return self.chunks[shelf[index] & _ADDRESS] if index < len(shelf) else None
+
+    def rank(self, shelf: "SortedList", chunk: Chunk) -> int:
+        """Where the free ``chunk`` stands on ``shelf``."""
+        return shelf.index(chunk.size << _BITS | chunk.start)
+
+    def on(self, shelf: "SortedList", index: int) -> Chunk:
+        """The free chunk at ``index`` of ``shelf``, which is in order of size, then address."""
+        return self.chunks[shelf[index] & _ADDRESS]
+
+    def hold(self, chunk: Chunk, size: int) -> None:
+        """Hold the first ``size`` bytes of the free ``chunk``; the rest becomes a free chunk after it."""
+        self._unshelve(chunk)
+        if size < chunk.size:
+            rest = Chunk(chunk.segment, chunk.start + size, chunk.size - size)
+            rest.before, rest.after, rest.stream = chunk, chunk.after, chunk.stream
+            if rest.after is not None:
+                rest.after.before = rest
+            chunk.after, chunk.size = rest, size
+            self.chunks[rest.start] = rest
+            self._shelve(rest)
+        self.held_bytes += size
+
+    def release(self, chunk: Chunk) -> Chunk:
+        """The held ``chunk`` is free again; the free chunk that it is, with those that touched it."""
+        self.held_bytes -= chunk.size
+        return self._set_free(chunk)
+
+    def largest(self) -> int:
+        """Bytes of the largest free chunk, 0 when there is none."""
+        chunk = self.largest_chunk()
+        return chunk.size if chunk else 0
+
+    def largest_chunk(self) -> Chunk | None:
+        """The largest free chunk; of equal ones, one of the highest address. O(chunks) where none are cut."""
+        keys = [shelf[-1] for shelf in self._shelves if shelf]
+        if self._shelves:
+            return self.chunks[max(keys) & _ADDRESS] if keys else None
+        return max(self.returnable(), key=lambda chunk: (chunk.size, chunk.start), default=None)
+
+    def holes(self) -> Free:
+        """The free chunks ``((start, size), ...)`` in order of address. O(n log n) in the number of chunks."""
+        return tuple((at, self.chunks[at].size) for at in sorted(self.chunks) if self.chunks[at].extent is None)
+
+    def held(self) -> list[Chunk]:
+        """The chunks that somebody holds, in order of address; not those that were freed and must wait."""
+        chunks = (self.chunks[at] for at in sorted(self.chunks))
+        return [chunk for chunk in chunks if type(chunk.extent) is Extent and not chunk.awaits]
+
+    def _set_free(self, chunk: Chunk) -> Chunk:
+        chunk.extent = None
+        after, before = chunk.after, chunk.before
+        if after is not None and after.extent is None:
+            self._unshelve(after)
+            self._join(chunk, after)
+        if before is not None and before.extent is None:
+            self._unshelve(before)
+            self._join(before, chunk)
+            chunk = before
+        self._shelve(chunk)
+        return chunk
+
+    def _join(self, left: Chunk, right: Chunk) -> None:
+        left.size += right.size
+        left.after = right.after
+        if left.after is not None:
+            left.after.before = left
+        del self.chunks[right.start]
+
+    def _shelve(self, chunk: Chunk) -> None:
+        chunk.segment.shelf.add(chunk.size << _BITS | chunk.start)
+        self.free_chunks += 1
+
+    def _unshelve(self, chunk: Chunk) -> None:
+        chunk.segment.shelf.remove(chunk.size << _BITS | chunk.start)
+        self.free_chunks -= 1
