@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
     from gpulab.memory.ranges import Range
-    from gpulab.telemetry.ledger import Ledger
 
     Granted = Callable[[int, int], int]  # records a grant of the device (start, size); its claim
 
-_BITS = 64  # of an address; a key on a shelf is size and address in one number, which compares fast
-_ADDRESS = (1 << _BITS) - 1
+ADDRESS_BITS = 64  # of an address; a key on a shelf is size and address in one number, which compares fast
+_LOW = (1 << ADDRESS_BITS) - 1
 
 
 @final
@@ -39,12 +38,16 @@ class Segment:
         self.start, self.size, self.shelf, self.claim = start, size, shelf, claim
         self.live, self.told = 0, size
 
-    def note(self, start: int, change: int, ledger: "Ledger", now_ns: int) -> None:
-        """``change`` bytes from ``start`` on are held (or no more, if negative): tell the ledger, unless it knows."""
+    def note(self, start: int, change: int, now_ns: int) -> tuple:
+        """``change`` bytes from ``start`` on are held (or no more, if negative); what the ledger must be told.
+
+        That is ``(Used, now_ns, claim, live)``, or nothing if it knows.
+        """
         self.live = live = self.live + change
-        if live != self.told:
-            self.told = live
-            ledger.write(Used, now_ns, self.claim, live)
+        if live == self.told:
+            return ()
+        self.told = live
+        return Used, now_ns, self.claim, live
 
 
 @final
@@ -122,6 +125,14 @@ class Chunks(ABC):
     def whole_bytes(self) -> int:
         """Bytes that could go back to the device now."""
 
+    @abstractmethod
+    def _shelve(self, chunk: Chunk) -> None:
+        """Count ``chunk`` as free and put it on its shelf."""
+
+    @abstractmethod
+    def _unshelve(self, chunk: Chunk) -> None:
+        """Undo that."""
+
     # -- chunks and shelves ----------------------------------------------------------------------
 
     def new_shelf(self) -> "SortedList":
@@ -133,16 +144,18 @@ class Chunks(ABC):
 
     def best_fit(self, shelf: "SortedList", size: int) -> Chunk | None:
         """The smallest free chunk of ``size`` bytes or more, ties to the lower address."""
-        index = shelf.bisect_left(size << _BITS)
-        return self.chunks[shelf[index] & _ADDRESS] if index < len(shelf) else None
+        try:
+            return self.chunks[shelf[shelf.bisect_left(size << ADDRESS_BITS)] & _LOW]
+        except IndexError:
+            return None
 
     def rank(self, shelf: "SortedList", chunk: Chunk) -> int:
         """Where the free ``chunk`` stands on ``shelf``."""
-        return shelf.index(chunk.size << _BITS | chunk.start)
+        return shelf.index(chunk.size << ADDRESS_BITS | chunk.start)
 
     def on(self, shelf: "SortedList", index: int) -> Chunk:
         """The free chunk at ``index`` of ``shelf``, which is in order of size, then address."""
-        return self.chunks[shelf[index] & _ADDRESS]
+        return self.chunks[shelf[index] & _LOW]
 
     def hold(self, chunk: Chunk, size: int) -> None:
         """Hold the first ``size`` bytes of the free ``chunk``; the rest becomes a free chunk after it."""
@@ -157,33 +170,8 @@ class Chunks(ABC):
             self._shelve(rest)
         self.held_bytes += size
 
-    def release(self, chunk: Chunk) -> Chunk:
-        """The held ``chunk`` is free again; the free chunk that it is, with those that touched it."""
-        self.held_bytes -= chunk.size
-        return self._set_free(chunk)
-
-    def largest(self) -> int:
-        """Bytes of the largest free chunk, 0 when there is none."""
-        chunk = self.largest_chunk()
-        return chunk.size if chunk else 0
-
-    def largest_chunk(self) -> Chunk | None:
-        """The largest free chunk; of equal ones, one of the highest address. O(chunks) where none are cut."""
-        keys = [shelf[-1] for shelf in self._shelves if shelf]
-        if self._shelves:
-            return self.chunks[max(keys) & _ADDRESS] if keys else None
-        return max(self.returnable(), key=lambda chunk: (chunk.size, chunk.start), default=None)
-
-    def holes(self) -> Free:
-        """The free chunks ``((start, size), ...)`` in order of address. O(n log n) in the number of chunks."""
-        return tuple((at, self.chunks[at].size) for at in sorted(self.chunks) if self.chunks[at].extent is None)
-
-    def held(self) -> list[Chunk]:
-        """The chunks that somebody holds, in order of address; not those that were freed and must wait."""
-        chunks = (self.chunks[at] for at in sorted(self.chunks))
-        return [chunk for chunk in chunks if type(chunk.extent) is Extent and not chunk.awaits]
-
-    def _set_free(self, chunk: Chunk) -> Chunk:
+    def set_free(self, chunk: Chunk) -> Chunk:
+        """``chunk`` is free: the free chunk that it is now, with those that touched it."""
         chunk.extent = None
         after, before = chunk.after, chunk.before
         if after is not None and after.extent is None:
@@ -196,17 +184,30 @@ class Chunks(ABC):
         self._shelve(chunk)
         return chunk
 
+    def largest(self) -> int:
+        """Bytes of the largest free chunk, 0 when there is none."""
+        chunk = self.largest_chunk()
+        return chunk.size if chunk else 0
+
+    def largest_chunk(self) -> Chunk | None:
+        """The largest free chunk; of equal ones, one of the highest address. O(chunks) where none are cut."""
+        keys = [shelf[-1] for shelf in self._shelves if shelf]
+        if self._shelves:
+            return self.chunks[max(keys) & _LOW] if keys else None
+        return max(self.returnable(), key=lambda chunk: (chunk.size, chunk.start), default=None)
+
+    def holes(self) -> Free:
+        """The free chunks ``((start, size), ...)`` in order of address. O(n log n) in the number of chunks."""
+        return tuple((at, self.chunks[at].size) for at in sorted(self.chunks) if self.chunks[at].extent is None)
+
+    def held(self) -> list[Chunk]:
+        """The chunks that somebody holds, in order of address; not those that were freed and must wait."""
+        chunks = (self.chunks[at] for at in sorted(self.chunks))
+        return [chunk for chunk in chunks if type(chunk.extent) is Extent and not chunk.awaits]
+
     def _join(self, left: Chunk, right: Chunk) -> None:
         left.size += right.size
         left.after = right.after
         if left.after is not None:
             left.after.before = left
         del self.chunks[right.start]
-
-    def _shelve(self, chunk: Chunk) -> None:
-        chunk.segment.shelf.add(chunk.size << _BITS | chunk.start)
-        self.free_chunks += 1
-
-    def _unshelve(self, chunk: Chunk) -> None:
-        chunk.segment.shelf.remove(chunk.size << _BITS | chunk.start)
-        self.free_chunks -= 1

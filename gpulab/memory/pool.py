@@ -159,7 +159,7 @@ class Pool(ABC):
             raise bad_owner(self, owner)
         if stream != 0 or type(stream) is not int:
             stream = stream_number(stream)
-        claim = self.next_claim()
+        claim, self._claims = self._claims, self._claims + 1
         self._wanted[claim] = asked, owner, stream
         rounded = -(-asked // ALIGNMENT) * ALIGNMENT
         shape = self._shapes.get(rounded)
@@ -179,7 +179,7 @@ class Pool(ABC):
             AllocatorFault: it is not held: freed twice, or never granted here; or ``give`` answered wrongly.
         """
         chunk = self._held_as(extent)
-        if extent.claim in self._awaiting.uses and self._awaiting.begin(chunk):
+        if self._awaiting.uses and extent.claim in self._awaiting.uses and self._awaiting.begin(chunk):
             self.ledger.write(Used, self.clock.now_ns, extent.claim, 0)
         else:
             self._release(chunk)
@@ -270,15 +270,15 @@ class Pool(ABC):
 
     def _hold(self, chunk: Chunk, claim: int, rounded: int, stream: int) -> Extent:
         asked, owner, _ = self._wanted.pop(claim)
-        segment, now_ns = chunk.segment, self.clock.now_ns
+        segment, start, now_ns = chunk.segment, chunk.start, self.clock.now_ns
         size = chunk.size if segment.shelf is None else self.keep(chunk.size, rounded)
         self.segments.hold(chunk, size)
-        extent = Extent(claim, chunk.start, size, asked, owner)
-        chunk.extent, chunk.since_ns, chunk.stream = extent, now_ns, stream
-        self.ledger.write(Granted, now_ns, claim, chunk.start, size)
+        chunk.extent = extent = Extent(claim, start, size, asked, owner)
+        chunk.since_ns, chunk.stream = now_ns, stream
+        told = segment.note(start, size, now_ns)
         if asked < size:
-            self.ledger.write(Used, now_ns, claim, asked)
-        segment.note(chunk.start, size, self.ledger, now_ns)
+            told = Used, now_ns, claim, asked, *told
+        self.ledger.write(Granted, now_ns, claim, start, size, *told)
         return extent
 
     def _release(self, chunk: Chunk) -> None:
@@ -286,9 +286,9 @@ class Pool(ABC):
         segment, now_ns = chunk.segment, self.clock.now_ns
         if segment.shelf is None:
             chunk.mark = self.progress.mark(stream)
-        self.segments.release(chunk)
-        self.ledger.write(Freed, now_ns, claim)
-        segment.note(start, -size, self.ledger, now_ns)
+        self.segments.held_bytes -= size
+        self.segments.set_free(chunk)
+        self.ledger.write(Freed, now_ns, claim, *segment.note(start, -size, now_ns))
         back = answers.given_back(self, start, stream)
         if back:
             self._backing.hand_back(back)

@@ -65,7 +65,8 @@ class CuPyPool(Pool):
         self._arenas: dict[int, SortedList] = {}  # stream -> its free chunks
 
     def take(self, size: int, stream: int) -> list:
-        chunk = self.segments.best_fit(self.shelf_for(size, stream), size)
+        shelf = self._arenas.get(stream)
+        chunk = self.segments.best_fit(shelf, size) if shelf is not None else None
         return ["grow", size] if chunk is None else ["chunk", chunk.start]
 
     def give(self, chunk: int, stream: int) -> list[int]:

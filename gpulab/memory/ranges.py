@@ -10,14 +10,13 @@ Source: pytorch, c10/cuda/CUDACachingAllocator.cpp, note on expandable segments.
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, final
 
-from gpulab.memory.chunks import Chunk, Chunks, Segment
+from gpulab.memory.chunks import ADDRESS_BITS, Chunk, Chunks, Segment
 from gpulab.memory.segments import SEGMENT_PAGE
 
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
     from gpulab.memory.chunks import Granted
-    from gpulab.telemetry.ledger import Ledger
 
 # Stands as the holder of addresses without memory, so that no free chunk joins them.
 UNMAPPED = "no memory"
@@ -33,13 +32,14 @@ class Range:
         self.start, self.size, self.page, self.shelf = start, size, page, shelf
         self.pages: dict[int, Segment] = {}
 
-    def note(self, start: int, change: int, ledger: "Ledger", now_ns: int) -> None:
-        """``change`` bytes from ``start`` on are held (or no more, if negative): tell the ledger, page by page."""
-        sign, end = (1, start + change) if change > 0 else (-1, start - change)
+    def note(self, start: int, change: int, now_ns: int) -> list:
+        """As a segment's ``note``, page by page."""
+        sign, end, facts = (1, start + change, []) if change > 0 else (-1, start - change, [])
         for number in range((start - self.start) // self.page, -(-(end - self.start) // self.page)):
             page = self.pages[number]
             part = min(end, page.start + page.size) - max(start, page.start)
-            page.note(start, sign * part, ledger, now_ns)
+            facts += page.note(start, sign * part, now_ns)
+        return facts
 
     def whole_pages(self, chunk: Chunk) -> range:
         """The numbers of the pages that lie in ``chunk`` from end to end."""
@@ -117,6 +117,14 @@ class Ranges(Chunks):
         free = (self.chunks[at] for at in sorted(self.chunks) if self.chunks[at].extent is None)
         return [chunk for chunk in free if self.can_go(chunk)]
 
+    def _shelve(self, chunk: Chunk) -> None:
+        chunk.segment.shelf.add(chunk.size << ADDRESS_BITS | chunk.start)
+        self.free_chunks += 1
+
+    def _unshelve(self, chunk: Chunk) -> None:
+        chunk.segment.shelf.remove(chunk.size << ADDRESS_BITS | chunk.start)
+        self.free_chunks -= 1
+
     def _candidate(self, size: int, stream: int) -> Chunk | None:
         """The lowest chunk from which on ``size`` bytes are free or have no memory; some have none."""
         for home in self._ranges.get((stream, self._page_of(size)), ()):
@@ -148,7 +156,7 @@ class Ranges(Chunks):
             start = home.start + number * home.page
             home.pages[number] = Segment(start, home.page, home.shelf, granted(start, home.page))
         self.reserved_bytes += gap.size
-        return self._set_free(gap)
+        return self.set_free(gap)
 
     def _cut(self, chunk: Chunk, at: int) -> Chunk:
         """The part of ``chunk`` from address ``at`` on, as a chunk of its own; ``chunk`` if there is no other part."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, final
 
-from gpulab.memory.chunks import Chunk, Chunks, Segment
+from gpulab.memory.chunks import ADDRESS_BITS, Chunk, Chunks, Segment
 from gpulab.units import MiB
 
 if TYPE_CHECKING:
@@ -56,20 +56,20 @@ class Segments(Chunks):
         return [self.whole[start] for start in sorted(self.whole)]
 
     def _shelve(self, chunk: Chunk) -> None:
-        if chunk.segment.shelf is not None:
-            super()._shelve(chunk)
-        else:
-            self.free_chunks += 1
-        if chunk.size == chunk.segment.size:
+        segment, size = chunk.segment, chunk.size
+        if segment.shelf is not None:
+            segment.shelf.add(size << ADDRESS_BITS | chunk.start)
+        self.free_chunks += 1
+        if size == segment.size:
             self.whole[chunk.start] = chunk
-            self._whole_bytes += chunk.size
+            self._whole_bytes += size
             chunk.turn = self.turn
 
     def _unshelve(self, chunk: Chunk) -> None:
-        if chunk.segment.shelf is not None:
-            super()._unshelve(chunk)
-        else:
-            self.free_chunks -= 1
-        if chunk.size == chunk.segment.size:
+        segment, size = chunk.segment, chunk.size
+        if segment.shelf is not None:
+            segment.shelf.remove(size << ADDRESS_BITS | chunk.start)
+        self.free_chunks -= 1
+        if size == segment.size:
             del self.whole[chunk.start]
-            self._whole_bytes -= chunk.size
+            self._whole_bytes -= size

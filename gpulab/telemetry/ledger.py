@@ -11,7 +11,7 @@ from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 
-from gpulab.errors import BrokenLaw, TraceFault
+from gpulab.errors import BrokenLaw, TraceFault, shown
 from gpulab.telemetry.columns import FIELDS, Columns
 from gpulab.telemetry.events import KINDS, Claimed, Fact
 from gpulab.telemetry.shape import shape_from_json, shape_to_json
@@ -30,28 +30,39 @@ class Ledger:
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self._facts = Columns()
+        self._flat = self._facts.flat
         self._last_ns = 0
         for fact in facts:
             self.append(fact)
 
     def append(self, fact: Fact) -> int:
-        """Write ``fact`` and return its serial. Time may stand still, never run back (``BrokenLaw``)."""
+        """Write ``fact`` and return its serial. Time may stand still, never run back (``BrokenLaw``).
+
+        Raises:
+            TypeError: it is no fact.
+        """
         kind = type(fact)
-        getter = _GETTERS.get(kind)
-        self.write(kind, *(getter(fact) if getter else (fact.time_ns,)))
+        if kind not in FIELDS:
+            raise TypeError(f"{shown(fact)} is no fact; gpulab.telemetry.events has their kinds")
+        self.write(kind, *(_GETTERS[kind](fact) if kind in _GETTERS else (fact.time_ns,)))
         return len(self._facts) - 1
 
-    def write(self, kind: type, *values) -> None:
-        """Write the fact ``kind(*values)``, time first, without making it: for whoever writes a million."""
-        if values[0] < self._last_ns and len(self._facts):
+    def write(self, *facts) -> None:
+        """Write facts of one instant without making them: ``write(Freed, 7, claim, Used, 7, other, 0)``.
+
+        For whoever writes a million: each is a kind and all of its fields in order, which nobody checks before
+        they are read. Time may stand still, never run back (``BrokenLaw``).
+        """
+        time_ns = facts[1]
+        if time_ns < self._last_ns and self._flat:
             raise BrokenLaw(
-                f"{kind.__name__} at {values[0]:,} ns was written after #{len(self._facts) - 1} "
+                f"{facts[0].__name__} at {time_ns:,} ns was written after #{len(self) - 1} "
                 f"at {self._last_ns:,} ns. Facts are written in the order of their time.",
                 law="time",
-                event=len(self._facts),
+                event=len(self),
             )
-        self._facts.add(kind, values)
-        self._last_ns = values[0]
+        self._last_ns = time_ns
+        self._flat += facts
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -84,8 +95,6 @@ class Ledger:
 
     def of(self, *kinds: type) -> list[Fact]:
         """The facts of these kinds, in order."""
-        if len(kinds) == 1:
-            return self._facts.of(kinds[0])
         return [kind(*row) for kind, row in self._facts.rows() if kind in kinds]
 
     def serials(self, *kinds: type) -> list[int]:
