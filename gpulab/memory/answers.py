@@ -23,12 +23,10 @@ def taken(pool: "Pool", size: int, stream: int, claim: int) -> Chunk | int:
         answer = pool.take(size, stream)
     except Exception as wrong:
         raise hook_raised(pool, "take", given, wrong, claim) from wrong
-    if type(answer) is not list or len(answer) != 2 or type(answer[0]) is not str:
-        raise explain_pool.wrong_form(pool, "take", given, answer, claim)
-    wanted, number = answer
+    wanted, number = answer if type(answer) is list and len(answer) == 2 else ("", None)
     if type(number) is not int:
         number = whole(number)
-    if number is None or wanted not in ("chunk", "grow"):
+    if number is None or type(wanted) is not str or wanted not in ("chunk", "grow"):
         raise explain_pool.wrong_form(pool, "take", given, answer, claim)
     if wanted == "grow":
         if number < size or number % pool.alignment:
@@ -37,18 +35,9 @@ def taken(pool: "Pool", size: int, stream: int, claim: int) -> Chunk | int:
     chunk = pool.segments.chunks.get(number)
     if chunk is None or chunk.extent is not None or chunk.size < size:
         raise _not_to_take(pool, given, number, chunk, claim)
-    if chunk.stream != stream and not pool.progress.done(chunk.mark):
+    if chunk.stream != stream and not pool.may_cross(chunk):
         raise explain_pool.race(pool, given, chunk, claim)
     return chunk
-
-
-def given_back(pool: "Pool", chunk: int, stream: int) -> list[Chunk]:
-    """The chunks that ``give`` hands back to the device for ``chunk``; ``AllocatorFault`` if it cannot be."""
-    try:
-        answer = pool.give(chunk, stream)
-    except Exception as wrong:
-        raise hook_raised(pool, "give", (chunk, stream), wrong, None) from wrong
-    return _returnable(pool, "give", (chunk, stream), answer, None) if answer != [] else []
 
 
 def trimmed(pool: "Pool", need: int, claim: int | None) -> list[Chunk]:
@@ -57,7 +46,7 @@ def trimmed(pool: "Pool", need: int, claim: int | None) -> list[Chunk]:
         answer = pool.trim(need)
     except Exception as wrong:
         raise hook_raised(pool, "trim", (need,), wrong, claim) from wrong
-    return _returnable(pool, "trim", (need,), answer, claim)
+    return returnable(pool, "trim", (need,), answer, claim)
 
 
 def collected(pool: "Pool", need: int, claim: int) -> list[Chunk]:
@@ -66,7 +55,7 @@ def collected(pool: "Pool", need: int, claim: int) -> list[Chunk]:
         answer = pool.collect(need)
     except Exception as wrong:
         raise hook_raised(pool, "collect", (need,), wrong, claim) from wrong
-    return _returnable(pool, "collect", (need,), answer, claim)
+    return returnable(pool, "collect", (need,), answer, claim)
 
 
 def _not_to_take(pool: "Pool", given: tuple, number: int, chunk: Chunk | None, claim: int):
@@ -78,7 +67,8 @@ def _not_to_take(pool: "Pool", given: tuple, number: int, chunk: Chunk | None, c
     return explain_pool.wrong_chunk(pool, "take", given, number, claim, law, expected)
 
 
-def _returnable(pool: "Pool", hook: str, given: tuple, answer: object, claim: int | None) -> list[Chunk]:
+def returnable(pool: "Pool", hook: str, given: tuple, answer: object, claim: int | None) -> list[Chunk]:
+    """The chunks that ``hook`` answered to hand back; ``AllocatorFault`` unless each is free and may go."""
     if type(answer) is not list:
         raise explain_pool.wrong_form(pool, hook, given, answer, claim)
     found: dict[int, Chunk] = {}

@@ -15,8 +15,9 @@ class Awaiting:
     """
 
     def __init__(self, progress: Progress) -> None:
-        self.lines: dict[int, deque[tuple[object, Chunk]]] = {}  # empty: nothing awaits
         self.uses: dict[int, list[int]] = {}  # held claim -> the other streams that use it
+        self.counts: dict[int, int] = {}  # freed claim -> marks that it waits for; empty: nothing waits
+        self._lines: dict[int, deque[tuple[object, Chunk]]] = {}
         self._progress = progress
 
     def record(self, chunk: Chunk, stream: int) -> None:
@@ -27,27 +28,30 @@ class Awaiting:
 
     def begin(self, chunk: Chunk) -> bool:
         """True if ``chunk``, freed now, must wait for other streams; it stands in their lines then."""
-        for stream in self.uses.pop(chunk.extent.claim):
+        claim = chunk.extent.claim
+        for stream in self.uses.pop(claim, ()):
             mark = self._progress.mark(stream)
             if not self._progress.done(mark):
-                chunk.awaits += 1
-                self.lines.setdefault(stream, deque()).append((mark, chunk))
-        return chunk.awaits > 0
+                self.counts[claim] = self.counts.get(claim, 0) + 1
+                self._lines.setdefault(stream, deque()).append((mark, chunk))
+        return claim in self.counts
 
     def reached(self) -> list[Chunk]:
         """The chunks that wait no more, and leave the lines."""
         free = []
-        for stream, line in list(self.lines.items()):
+        for stream, line in list(self._lines.items()):
             while line and self._progress.done(line[0][0]):
                 chunk = line.popleft()[1]
-                chunk.awaits -= 1
-                if not chunk.awaits:
+                claim = chunk.extent.claim
+                self.counts[claim] -= 1
+                if not self.counts[claim]:
+                    del self.counts[claim]
                     free.append(chunk)
             if not line:
-                del self.lines[stream]
+                del self._lines[stream]
         return free
 
     def wait(self) -> None:
         """Let the host wait until all marks are reached."""
-        for line in self.lines.values():
+        for line in self._lines.values():
             self._progress.wait_for(line[-1][0])

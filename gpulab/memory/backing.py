@@ -18,7 +18,9 @@ class Backing:
 
     def __init__(self, pool: "Pool") -> None:
         self.pool = pool
-        self.waiting: dict[int, tuple[int, int]] = {}  # waiting claim -> its claim on the device, and bytes of it
+        self.waiting: dict[
+            int, tuple[int, int]
+        ] = {}  # waiting claim -> its claim on the device, and bytes of it
 
     def grow(self, claim: int, rounded: int, wanted: int, stream: int) -> Chunk:
         """``wanted`` bytes more for the waiting ``claim``, in one free chunk; what ``trim`` names goes back for it.
@@ -78,7 +80,10 @@ class Backing:
             self._write(Granted, claim, start, size)
             return claim
 
-        return pool.segments.grow(wanted, stream, pool.shelf_for(rounded, stream), granted)
+        shelf = pool.shelf_for(rounded, stream)
+        if shelf is None:
+            shelf = pool.segments.uncut
+        return pool.segments.grow(wanted, stream, shelf, granted)
 
     def _ask(self, claim: int, need: int) -> tuple[int, int]:
         """The claim on the device that waits for ``claim``, if it still asks for ``need`` bytes; or a new one."""

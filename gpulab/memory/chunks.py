@@ -29,12 +29,12 @@ class Segment:
     """Device memory ``[start, start + size)`` that the pool got with claim ``claim``, as one piece.
 
     ``live`` counts the bytes of it that are held now; ``told`` is what the ledger says they are. Its free
-    chunks stand on ``shelf``; None: the rule keeps whole chunks itself, and nothing is cut.
+    chunks stand on ``shelf``.
     """
 
     __slots__ = ("claim", "live", "shelf", "size", "start", "told")
 
-    def __init__(self, start: int, size: int, shelf: "SortedList | None", claim: int) -> None:
+    def __init__(self, start: int, size: int, shelf: "SortedList", claim: int) -> None:
         self.start, self.size, self.shelf, self.claim = start, size, shelf, claim
         self.live, self.told = 0, size
 
@@ -52,34 +52,25 @@ class Segment:
 
 @final
 class Chunk:
-    """Bytes ``[start, start + size)``: free, or held as ``extent`` since ``since_ns``. Its id is ``start``.
+    """Bytes ``[start, start + size)``: free, or held as ``extent``. Its id is ``start``.
 
-    ``before`` and ``after`` are the chunks that touch it. ``stream`` is the stream it is, or was, held for;
-    ``mark`` is where that stream was when it was freed. ``awaits`` counts the marks of other streams that keep
-    a freed chunk from being free. ``turn`` is the turn of the books when it became free.
+    ``before`` and ``after`` are the chunks that touch it. ``stream`` is the stream it is, or was, held for.
     """
 
-    __slots__ = (
-        "after",
-        "awaits",
-        "before",
-        "extent",
-        "mark",
-        "segment",
-        "since_ns",
-        "size",
-        "start",
-        "stream",
-        "turn",
-    )
+    __slots__ = ("after", "before", "extent", "segment", "size", "start", "stream")
 
-    def __init__(self, segment: "Segment | Range", start: int, size: int) -> None:
-        self.segment, self.start, self.size = segment, start, size
-        self.before: Chunk | None = None
-        self.after: Chunk | None = None
-        self.extent: Extent | None = None
-        self.mark: object = None
-        self.since_ns = self.awaits = self.stream = self.turn = 0
+    def __init__(
+        self,
+        segment: "Segment | Range",
+        start: int,
+        size: int,
+        stream: int = 0,
+        before: "Chunk | None" = None,
+        after: "Chunk | None" = None,
+    ) -> None:
+        self.segment, self.start, self.size, self.stream = segment, start, size, stream
+        self.before, self.after = before, after
+        self.extent: Extent | str | None = None
 
 
 class Chunks(ABC):
@@ -94,9 +85,8 @@ class Chunks(ABC):
         self.chunks: dict[int, Chunk] = {}  # by start, held ones too
         self.reserved_bytes = 0  # what the device gave
         self.held_bytes = 0  # of all held chunks
-        self.free_chunks = 0
-        self.turn = 0  # counted by a rule that wants to know how long a chunk has been free
         self._shelves: list[SortedList] = []
+        self.uncut = self.new_shelf()  # of segments whose rule never cuts them
 
     # -- what the device gives -------------------------------------------------------------------
 
@@ -105,7 +95,7 @@ class Chunks(ABC):
         """Bytes that the device must give so that ``size`` bytes in one stretch come free for ``stream``."""
 
     @abstractmethod
-    def grow(self, size: int, stream: int, shelf: "SortedList | None", granted: "Granted") -> Chunk:
+    def grow(self, size: int, stream: int, shelf: "SortedList", granted: "Granted") -> Chunk:
         """That stretch, free, after the device gave ``growth(size, stream)`` bytes."""
 
     @abstractmethod
@@ -135,6 +125,11 @@ class Chunks(ABC):
 
     # -- chunks and shelves ----------------------------------------------------------------------
 
+    @property
+    def free_chunks(self) -> int:
+        """How many free chunks there are. O(shelves)."""
+        return sum(map(len, self._shelves))
+
     def new_shelf(self) -> "SortedList":
         """An empty shelf; a segment keeps to the one it was made for."""
         from sortedcontainers import SortedList
@@ -161,17 +156,50 @@ class Chunks(ABC):
         """Hold the first ``size`` bytes of the free ``chunk``; the rest becomes a free chunk after it."""
         self._unshelve(chunk)
         if size < chunk.size:
-            rest = Chunk(chunk.segment, chunk.start + size, chunk.size - size)
-            rest.before, rest.after, rest.stream = chunk, chunk.after, chunk.stream
-            if rest.after is not None:
-                rest.after.before = rest
+            start, after = chunk.start + size, chunk.after
+            rest = self.chunks[start] = Chunk(
+                chunk.segment, start, chunk.size - size, chunk.stream, chunk, after
+            )
+            if after is not None:
+                after.before = rest
             chunk.after, chunk.size = rest, size
-            self.chunks[rest.start] = rest
             self._shelve(rest)
         self.held_bytes += size
 
     def set_free(self, chunk: Chunk) -> Chunk:
-        """``chunk`` is free: the free chunk that it is now, with those that touched it."""
+        """The held ``chunk`` is free: the free chunk that it is now, with those that touched it."""
+        self.held_bytes -= chunk.size
+        return self._free_at_last(chunk)
+
+    def largest(self) -> int:
+        """Bytes of the largest free chunk, 0 when there is none."""
+        chunk = self.largest_chunk()
+        return chunk.size if chunk else 0
+
+    def largest_chunk(self) -> Chunk | None:
+        """The largest free chunk; of equal ones, one of the highest address. O(shelves)."""
+        keys = [shelf[-1] for shelf in self._shelves if shelf]
+        return self.chunks[max(keys) & _LOW] if keys else None
+
+    def holes(self) -> Free:
+        """The free chunks ``((start, size), ...)`` in order of address. O(n log n) in the number of chunks."""
+        return tuple(
+            (at, self.chunks[at].size) for at in sorted(self.chunks) if self.chunks[at].extent is None
+        )
+
+    def held(self) -> list[Chunk]:
+        """The chunks that are not free, in order of address."""
+        chunks = (self.chunks[at] for at in sorted(self.chunks))
+        return [chunk for chunk in chunks if type(chunk.extent) is Extent]
+
+    def _join(self, left: Chunk, right: Chunk) -> None:
+        left.size += right.size
+        left.after = right.after
+        if left.after is not None:
+            left.after.before = left
+        del self.chunks[right.start]
+
+    def _free_at_last(self, chunk: Chunk) -> Chunk:
         chunk.extent = None
         after, before = chunk.after, chunk.before
         if after is not None and after.extent is None:
@@ -183,31 +211,3 @@ class Chunks(ABC):
             chunk = before
         self._shelve(chunk)
         return chunk
-
-    def largest(self) -> int:
-        """Bytes of the largest free chunk, 0 when there is none."""
-        chunk = self.largest_chunk()
-        return chunk.size if chunk else 0
-
-    def largest_chunk(self) -> Chunk | None:
-        """The largest free chunk; of equal ones, one of the highest address. O(chunks) where none are cut."""
-        keys = [shelf[-1] for shelf in self._shelves if shelf]
-        if self._shelves:
-            return self.chunks[max(keys) & _LOW] if keys else None
-        return max(self.returnable(), key=lambda chunk: (chunk.size, chunk.start), default=None)
-
-    def holes(self) -> Free:
-        """The free chunks ``((start, size), ...)`` in order of address. O(n log n) in the number of chunks."""
-        return tuple((at, self.chunks[at].size) for at in sorted(self.chunks) if self.chunks[at].extent is None)
-
-    def held(self) -> list[Chunk]:
-        """The chunks that somebody holds, in order of address; not those that were freed and must wait."""
-        chunks = (self.chunks[at] for at in sorted(self.chunks))
-        return [chunk for chunk in chunks if type(chunk.extent) is Extent and not chunk.awaits]
-
-    def _join(self, left: Chunk, right: Chunk) -> None:
-        left.size += right.size
-        left.after = right.after
-        if left.after is not None:
-            left.after.before = left
-        del self.chunks[right.start]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gpulab.errors import AllocatorFault, OutOfMemory, StreamFault, shown
 from gpulab.memory.explain import _now, _story
 from gpulab.memory.ranges import UNMAPPED
+from gpulab.telemetry.events import Granted
 from gpulab.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ def _pin(pool: "Pool") -> str:
         return "Free something, or ask for less."
     holder = holders[0]
     what = "range" if pool.segments.paged else f"segment of {format_bytes(piece.segment.size)}"
+    granted = next(fact for fact in pool.ledger.of(Granted) if fact.claim == holder.extent.claim)
     return (
         f"The largest chunk is a piece of a {what} and cannot go back while "
         f"claim {holder.extent.claim} ({holder.extent.owner!r}) holds {format_bytes(holder.size)} beside it, since "
-        f"{format_ns(holder.since_ns)}: free that first."
+        f"{format_ns(granted.time_ns)}: free that first."
     )
 
 
@@ -71,7 +73,9 @@ def _pin(pool: "Pool") -> str:
 def wrong_form(pool: "Pool", hook: str, given: tuple, answer: object, claim: int | None) -> AllocatorFault:
     """The fault of a hook whose answer has not the form it must have."""
     expected = '["chunk", id] or ["grow", bytes]' if hook == "take" else "a list of chunk ids, [] for none"
-    return _fault(pool, hook, given, claim, "type", got=f"a {type(answer).__name__}, {shown(answer)}", expected=expected)
+    return _fault(
+        pool, hook, given, claim, "type", got=f"a {type(answer).__name__}, {shown(answer)}", expected=expected
+    )
 
 
 def wrong_chunk(
@@ -84,7 +88,9 @@ def wrong_chunk(
 def small_growth(pool: "Pool", given: tuple, size: int, claim: int) -> AllocatorFault:
     """The fault of ``take`` that asks the device for less than the claim, or for no whole number of 512 B."""
     expected = f"a multiple of {pool.alignment}, {given[0]:,} or more"
-    return _fault(pool, "take", given, claim, "size", got=f"a growth by {size:,} B", expected=expected, size=size)
+    return _fault(
+        pool, "take", given, claim, "size", got=f"a growth by {size:,} B", expected=expected, size=size
+    )
 
 
 def race(pool: "Pool", given: tuple, chunk: "Chunk", claim: int) -> StreamFault:
@@ -102,7 +108,15 @@ def race(pool: "Pool", given: tuple, chunk: "Chunk", claim: int) -> StreamFault:
 
 
 def _fault(
-    pool: "Pool", hook: str, given: tuple, claim: int | None, law: str, *, got: str, expected: str, **numbers: int
+    pool: "Pool",
+    hook: str,
+    given: tuple,
+    claim: int | None,
+    law: str,
+    *,
+    got: str,
+    expected: str,
+    **numbers: int,
 ) -> AllocatorFault:
     return AllocatorFault(
         f"{_call(pool, hook, given)} answered {got} at {_now(pool)}; expected {expected}. Nothing was granted and "

@@ -1,5 +1,6 @@
 """What an arena or a pool hands out, and what it rounds to."""
 
+from functools import partial
 from typing import NamedTuple
 
 # CUDA's own pools round to this: CuPy memory.pyx ALLOCATION_UNIT_SIZE, PyTorch kMinBlockSize.
@@ -23,3 +24,7 @@ class Extent(NamedTuple):
     def __deepcopy__(self, memo: dict) -> "Extent":
         """Itself: a copy of a pool takes back what the pool granted."""
         return self
+
+
+# ``Extent`` of one tuple with all five fields: a third of the time, for a pool that makes a million.
+extent_of = partial(tuple.__new__, Extent)

@@ -13,8 +13,8 @@ from gpulab.memory.awaiting import Awaiting
 from gpulab.memory.backing import Backing
 from gpulab.memory.chunks import Chunk, Chunks
 from gpulab.memory.costs import Costs
-from gpulab.memory.explain import bad_owner, bad_size, not_held, not_waiting, positive_bytes
-from gpulab.memory.extent import ALIGNMENT, Extent
+from gpulab.memory.explain import bad_owner, bad_size, hook_raised, not_held, not_waiting, positive_bytes
+from gpulab.memory.extent import ALIGNMENT, Extent, extent_of
 from gpulab.memory.hooks import prepare_safely, refuse_taken_names
 from gpulab.memory.segments import Segments
 from gpulab.memory.streams import Progress, Streams, stream_number
@@ -71,6 +71,9 @@ class Pool(ABC):
         self.segments: Chunks = books or Segments()
         self._wanted: dict[int, tuple[int, str, int]] = {}  # waiting claims: asked bytes, owner, stream
         self._awaiting, self._backing = Awaiting(self.progress), Backing(self)
+        self._marks: dict[
+            int, object
+        ] = {}  # of chunks that are never cut: where their stream was at the free
         self._shapes: dict[int, Contiguous] = {}  # of the sizes seen: equal claims share one
         self._claims = 0
         self.ledger.write(Opened, self.clock.now_ns, self.device, self.capacity, "B", "")
@@ -95,7 +98,10 @@ class Pool(ABC):
 
     @abstractmethod
     def give(self, chunk: int, stream: int) -> list[int]:
-        """``chunk``, held on ``stream`` until now, is free; the chunks to hand back to the device for it, or []."""
+        """``chunk``, held on ``stream`` until now, is free; the chunks to hand back to the device for it, or [].
+
+        Of a cut chunk: what it is now, with the free chunks that touched it.
+        """
 
     @abstractmethod
     def trim(self, need: int) -> list[int]:
@@ -133,9 +139,11 @@ class Pool(ABC):
         """
         if claim is None:
             claim = self.queue(size, owner, stream=stream)
-        asked, owner, stream = self._waiting(claim)
+        elif type(claim) is not int or claim not in self._wanted:
+            raise not_waiting(self, claim)
+        asked, _, stream = self._wanted[claim]
         rounded = -(-asked // ALIGNMENT) * ALIGNMENT
-        if self._awaiting.lines:
+        if self._awaiting.counts:
             self._settle()
         chunk = answers.taken(self, rounded, stream, claim)
         if type(chunk) is int:
@@ -157,7 +165,7 @@ class Pool(ABC):
             raise bad_size(self, size)
         if type(owner) is not str:
             raise bad_owner(self, owner)
-        if stream != 0 or type(stream) is not int:
+        if type(stream) is not int or stream < 0:
             stream = stream_number(stream)
         claim, self._claims = self._claims, self._claims + 1
         self._wanted[claim] = asked, owner, stream
@@ -179,7 +187,7 @@ class Pool(ABC):
             AllocatorFault: it is not held: freed twice, or never granted here; or ``give`` answered wrongly.
         """
         chunk = self._held_as(extent)
-        if self._awaiting.uses and extent.claim in self._awaiting.uses and self._awaiting.begin(chunk):
+        if self._awaiting.uses and self._awaiting.begin(chunk):
             self.ledger.write(Used, self.clock.now_ns, extent.claim, 0)
         else:
             self._release(chunk)
@@ -198,7 +206,8 @@ class Pool(ABC):
     @final
     def withdraw(self, claim: int) -> None:
         """Give up waiting for a refused claim; records ``Withdrawn``, also for its claim on the device."""
-        self._waiting(claim)
+        if type(claim) is not int or claim not in self._wanted:
+            raise not_waiting(self, claim)
         del self._wanted[claim]
         self.ledger.write(Withdrawn, self.clock.now_ns, claim)
         self._backing.leave(claim)
@@ -247,7 +256,13 @@ class Pool(ABC):
 
     def held(self) -> tuple[Extent, ...]:
         """The held extents in order of their offsets. O(n log n) in the number of chunks."""
-        return tuple(chunk.extent for chunk in self.segments.held())
+        waits = self._awaiting.counts
+        extents = (chunk.extent for chunk in self.segments.held())
+        return tuple(extent for extent in extents if extent.claim not in waits)
+
+    def may_cross(self, chunk: Chunk) -> bool:
+        """True if another stream than that of the free ``chunk`` may use it: its mark is reached."""
+        return chunk.start not in self._marks or self.progress.done(self._marks[chunk.start])
 
     def spend(self, host_ns: int) -> None:
         """Move the clock on by ``host_ns``: what a call costs."""
@@ -255,7 +270,7 @@ class Pool(ABC):
 
     def wait_for_users(self) -> bool:
         """Let the host wait for every stream that a freed chunk waits for; False if none does."""
-        if not self._awaiting.lines:
+        if not self._awaiting.counts:
             return False
         self._awaiting.wait()
         self._settle()
@@ -270,42 +285,38 @@ class Pool(ABC):
 
     def _hold(self, chunk: Chunk, claim: int, rounded: int, stream: int) -> Extent:
         asked, owner, _ = self._wanted.pop(claim)
-        segment, start, now_ns = chunk.segment, chunk.start, self.clock.now_ns
-        size = chunk.size if segment.shelf is None else self.keep(chunk.size, rounded)
-        self.segments.hold(chunk, size)
-        chunk.extent = extent = Extent(claim, start, size, asked, owner)
-        chunk.since_ns, chunk.stream = now_ns, stream
-        told = segment.note(start, size, now_ns)
-        if asked < size:
-            told = Used, now_ns, claim, asked, *told
-        self.ledger.write(Granted, now_ns, claim, start, size, *told)
+        books, segment, start, now_ns = self.segments, chunk.segment, chunk.start, self.clock.now_ns
+        size = chunk.size if segment.shelf is books.uncut else self.keep(chunk.size, rounded)
+        books.hold(chunk, size)
+        chunk.extent = extent = extent_of((claim, start, size, asked, owner))
+        chunk.stream = stream
+        used = (Used, now_ns, claim, asked) if asked < size else ()
+        self.ledger.write(Granted, now_ns, claim, start, size, *used, *segment.note(start, size, now_ns))
         return extent
 
     def _release(self, chunk: Chunk) -> None:
         start, size, stream, claim = chunk.start, chunk.size, chunk.stream, chunk.extent.claim
-        segment, now_ns = chunk.segment, self.clock.now_ns
-        if segment.shelf is None:
-            chunk.mark = self.progress.mark(stream)
-        self.segments.held_bytes -= size
-        self.segments.set_free(chunk)
+        books, segment, now_ns = self.segments, chunk.segment, self.clock.now_ns
+        if segment.shelf is books.uncut:
+            self._marks[start] = self.progress.mark(stream)
+        free = books.set_free(chunk).start
         self.ledger.write(Freed, now_ns, claim, *segment.note(start, -size, now_ns))
-        back = answers.given_back(self, start, stream)
-        if back:
-            self._backing.hand_back(back)
+        try:
+            back = self.give(free, stream)
+        except Exception as wrong:
+            raise hook_raised(self, "give", (free, stream), wrong, claim) from wrong
+        if back != []:
+            self._backing.hand_back(answers.returnable(self, "give", (free, stream), back, claim))
 
     def _settle(self) -> None:
         for chunk in self._awaiting.reached():
             self._release(chunk)
 
     def _held_as(self, extent: object) -> Chunk:
-        chunk = None
-        if type(extent) is Extent and type(extent.offset) is int:
-            chunk = self.segments.chunks.get(extent.offset)
-        if chunk is None or chunk.extent is not extent or chunk.awaits:
+        try:
+            chunk = self.segments.chunks[extent.offset]
+        except Exception:  # whatever it is, it is none of ours
+            raise not_held(self, extent) from None
+        if chunk.extent is not extent or extent.claim in self._awaiting.counts:
             raise not_held(self, extent)
         return chunk
-
-    def _waiting(self, claim: int) -> tuple[int, str, int]:
-        if type(claim) is not int or claim not in self._wanted:
-            raise not_waiting(self, claim)
-        return self._wanted[claim]

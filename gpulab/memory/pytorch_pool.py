@@ -76,11 +76,13 @@ class PyTorchPool(Pool):
     def prepare(self) -> None:
         self._small: dict[int, SortedList] = {}  # stream -> free chunks
         self._large: dict[int, SortedList] = {}
+        self._turn = 0  # claims on the large pool so far
+        self._freed: dict[int, int] = {}  # whole large chunk -> the turn at which it became free
         self._missed: tuple[int, int] | None = None  # size and stream of the claim that grows the pool now
 
     def take(self, size: int, stream: int) -> list:
-        if size > SMALL_CLAIM:
-            self.segments.turn += 1
+        if self.garbage_permille is not None and size > SMALL_CLAIM:
+            self._turn += 1
         chunk = self._fit(size, stream)
         if chunk is not None:
             return ["chunk", chunk.start]
@@ -92,6 +94,8 @@ class PyTorchPool(Pool):
         return ["grow", LARGE_SEGMENT if size < LARGE_CLAIM else -(-size // SEGMENT_STEP) * SEGMENT_STEP]
 
     def give(self, chunk: int, stream: int) -> list[int]:
+        if self.garbage_permille is not None:
+            self._freed[chunk] = self._turn
         return []
 
     def trim(self, need: int) -> list[int]:
@@ -108,7 +112,8 @@ class PyTorchPool(Pool):
         most = min(self.capacity, self.limit or self.capacity)
         surplus = self.total_bytes - most * self.garbage_permille // 1000
         large = [chunk for chunk in self.segments.returnable() if chunk.size > SMALL_SEGMENT]
-        return [chunk.start for chunk in _oldest(large, self.segments.turn, surplus)]
+        ages = {chunk: self._turn - self._freed[chunk.start] for chunk in large}
+        return [chunk.start for chunk in _oldest(ages, surplus)]
 
     def shelf_for(self, size: int, stream: int) -> "SortedList":
         shelves = self._small if size <= SMALL_CLAIM else self._large
@@ -172,19 +177,15 @@ class PyTorchPool(Pool):
         return several if wanted <= 0 else []
 
 
-def _oldest(chunks: list[Chunk], turn: int, surplus: int) -> list[Chunk]:
-    """Those of ``chunks`` to hand back for ``surplus`` bytes: in each round all that are of mean age or older.
-
-    The age of a chunk is the number of large claims since it became free.
-    """
-    left = sorted(chunks, key=lambda chunk: (chunk.stream, chunk.size, chunk.start))
+def _oldest(ages: dict[Chunk, int], surplus: int) -> list[Chunk]:
+    """Those of the chunks to hand back for ``surplus`` bytes: in each round all that are of mean age or older."""
     gone: list[Chunk] = []
-    while surplus > 0 and left:
-        total = sum(turn - chunk.turn for chunk in left)
-        old = [chunk for chunk in left if (turn - chunk.turn) * len(left) >= total]
-        left = [chunk for chunk in left if (turn - chunk.turn) * len(left) < total]
+    while surplus > 0 and ages:
+        old = [chunk for chunk in ages if ages[chunk] * len(ages) >= sum(ages.values())]
         surplus -= sum(chunk.size for chunk in old)
         gone += old
+        for chunk in old:
+            del ages[chunk]
     return gone
 
 

@@ -82,7 +82,7 @@ class Ranges(Chunks):
                 break
         return (pages + -(-left // page)) * page
 
-    def grow(self, size: int, stream: int, shelf: "SortedList | None", granted: "Granted") -> Chunk:
+    def grow(self, size: int, stream: int, shelf: "SortedList", granted: "Granted") -> Chunk:
         """The stretch at the lowest address that has room for it, after mapping what of it was not mapped."""
         chunk = self._candidate(size, stream) or self._new_range(size, stream, shelf)
         if chunk.extent is UNMAPPED:
@@ -119,11 +119,9 @@ class Ranges(Chunks):
 
     def _shelve(self, chunk: Chunk) -> None:
         chunk.segment.shelf.add(chunk.size << ADDRESS_BITS | chunk.start)
-        self.free_chunks += 1
 
     def _unshelve(self, chunk: Chunk) -> None:
         chunk.segment.shelf.remove(chunk.size << ADDRESS_BITS | chunk.start)
-        self.free_chunks -= 1
 
     def _candidate(self, size: int, stream: int) -> Chunk | None:
         """The lowest chunk from which on ``size`` bytes are free or have no memory; some have none."""
@@ -162,8 +160,8 @@ class Ranges(Chunks):
         """The part of ``chunk`` from address ``at`` on, as a chunk of its own; ``chunk`` if there is no other part."""
         if at == chunk.start or at == chunk.start + chunk.size:
             return chunk
-        rest = Chunk(chunk.segment, at, chunk.start + chunk.size - at)
-        rest.before, rest.after, rest.extent, rest.stream = chunk, chunk.after, chunk.extent, chunk.stream
+        rest = Chunk(chunk.segment, at, chunk.start + chunk.size - at, chunk.stream, chunk, chunk.after)
+        rest.extent = chunk.extent
         if rest.after is not None:
             rest.after.before = rest
         chunk.after, chunk.size = rest, at - chunk.start

@@ -22,24 +22,23 @@ class Segments(Chunks):
     def __init__(self) -> None:
         super().__init__()
         self.whole: dict[int, Chunk] = {}  # free chunks that are their segment, by start
-        self._whole_bytes = 0
         self._next_start = 0
 
     @property
     def whole_bytes(self) -> int:
-        return self._whole_bytes
+        """O(whole free segments)."""
+        return sum(chunk.size for chunk in self.whole.values())
 
     def growth(self, size: int, stream: int) -> int:
         return size
 
-    def grow(self, size: int, stream: int, shelf: "SortedList | None", granted: "Granted") -> Chunk:
+    def grow(self, size: int, stream: int, shelf: "SortedList", granted: "Granted") -> Chunk:
         """A new segment, free and in one chunk. Its address is above all earlier ones."""
         start = self._next_start
         self._next_start = (-(-(start + size) // SEGMENT_PAGE) + 1) * SEGMENT_PAGE
         self.reserved_bytes += size
-        chunk = Chunk(Segment(start, size, shelf, granted(start, size)), start, size)
-        chunk.stream = stream
-        self.chunks[start] = chunk
+        segment = Segment(start, size, shelf, granted(start, size))
+        chunk = self.chunks[start] = Chunk(segment, start, size, stream)
         self._shelve(chunk)
         return chunk
 
@@ -57,19 +56,12 @@ class Segments(Chunks):
 
     def _shelve(self, chunk: Chunk) -> None:
         segment, size = chunk.segment, chunk.size
-        if segment.shelf is not None:
-            segment.shelf.add(size << ADDRESS_BITS | chunk.start)
-        self.free_chunks += 1
+        segment.shelf.add(size << ADDRESS_BITS | chunk.start)
         if size == segment.size:
             self.whole[chunk.start] = chunk
-            self._whole_bytes += size
-            chunk.turn = self.turn
 
     def _unshelve(self, chunk: Chunk) -> None:
         segment, size = chunk.segment, chunk.size
-        if segment.shelf is not None:
-            segment.shelf.remove(size << ADDRESS_BITS | chunk.start)
-        self.free_chunks -= 1
+        segment.shelf.remove(size << ADDRESS_BITS | chunk.start)
         if size == segment.size:
             del self.whole[chunk.start]
-            self._whole_bytes -= size

@@ -69,6 +69,8 @@ def stream_number(stream: object) -> int:
     number = whole(stream)
     if number is None or number < 0:
         raise StreamFault(
-            f"{shown(stream)} is no stream. Streams are whole numbers, 0 or more.", law="stream", stream=shown(stream)
+            f"{shown(stream)} is no stream. Streams are whole numbers, 0 or more.",
+            law="stream",
+            stream=shown(stream),
         )
     return number

@@ -39,15 +39,16 @@ class Columns:
         """
         flat, starts = self.flat, self._starts
         at = starts[-1] + _STEPS[flat[starts[-1]]] if starts else 0
-        while at < len(flat):
-            step = _STEPS.get(flat[at]) if isinstance(flat[at], type) else None
-            if step is None or at + step > len(flat):
-                raise TypeError(
-                    f"Fact #{len(starts):,} begins with {shown(flat[at])}, which is no kind of fact with all its "
-                    f"fields. What was written before it has too many fields, or too few."
-                )
-            starts.append(at)
-            at += step
+        end, add = len(flat), starts.append
+        try:
+            while at < end:
+                step = _STEPS[flat[at]]
+                add(at)
+                at += step
+        except (KeyError, TypeError):
+            raise _not_a_fact(len(starts), flat[at]) from None
+        if at > end:
+            raise _not_a_fact(len(starts) - 1, flat[starts.pop()])
         return starts
 
     def __len__(self) -> int:
@@ -97,3 +98,10 @@ class Columns:
                 values = np.array(values, dtype=object if wide else np.int64)
             table[field.name] = values
         return table
+
+
+def _not_a_fact(serial: int, value: object) -> TypeError:
+    return TypeError(
+        f"Fact #{serial:,} begins with {shown(value)}, which is no kind of fact with all its fields behind it: it, or "
+        f"the one before it, was written with too many fields or too few."
+    )

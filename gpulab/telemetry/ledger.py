@@ -108,9 +108,7 @@ class Ledger:
 
     def story(self, claim: int, last: int = 6) -> list[tuple[int, Fact]]:
         """The ``last`` facts about ``claim`` as ``(serial, fact)``. Cost: one pass over the ledger."""
-        told = [
-            (serial, fact) for serial, fact in enumerate(self) if getattr(fact, "claim", None) == claim
-        ]
+        told = [(serial, fact) for serial, fact in enumerate(self) if getattr(fact, "claim", None) == claim]
         return told[-last:]
 
     def columns(self, kind: type) -> dict:
