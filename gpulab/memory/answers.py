@@ -35,9 +35,19 @@ def taken(pool: "Pool", size: int, stream: int, claim: int) -> Chunk | int:
     chunk = pool.segments.chunks.get(number)
     if chunk is None or chunk.extent is not None or chunk.size < size:
         raise _not_to_take(pool, given, number, chunk, claim)
-    if chunk.stream != stream and not pool.may_cross(chunk):
+    if chunk.stream != stream and not pool.backing.may_cross(chunk):
         raise explain_pool.race(pool, given, chunk, claim)
     return chunk
+
+
+def kept(pool: "Pool", held: int, size: int, claim: int) -> int:
+    """How much of a chunk of ``held`` bytes is held for ``claim``; ``AllocatorFault`` if that cannot be."""
+    answer = pool.keep(held, size)
+    if type(answer) is not int:
+        answer = whole(answer)
+    if answer is None or not size <= answer <= held or answer % pool.alignment:
+        raise explain_pool.wrong_cut(pool, (held, size), answer, claim)
+    return answer
 
 
 def trimmed(pool: "Pool", need: int, claim: int | None) -> list[Chunk]:
@@ -64,7 +74,7 @@ def _not_to_take(pool: "Pool", given: tuple, number: int, chunk: Chunk | None, c
         law, expected = "held", f"a free chunk; claim {chunk.extent.claim} holds this one"
     elif chunk is not None:
         law, expected = "size", f"a chunk of {given[0]:,} B or more; this one has {chunk.size:,}"
-    return explain_pool.wrong_chunk(pool, "take", given, number, claim, law, expected)
+    return explain_pool.wrong_chunk(pool, "take", given, claim, chunk=number, law=law, expected=expected)
 
 
 def returnable(pool: "Pool", hook: str, given: tuple, answer: object, claim: int | None) -> list[Chunk]:
@@ -86,6 +96,6 @@ def returnable(pool: "Pool", hook: str, given: tuple, answer: object, claim: int
         elif not pool.segments.can_go(chunk):
             law, expected = "piece", "chunks that can go back; this one is a piece of a segment in use"
         if law:
-            raise explain_pool.wrong_chunk(pool, hook, given, number, claim, law, expected)
+            raise explain_pool.wrong_chunk(pool, hook, given, claim, chunk=number, law=law, expected=expected)
         found[number] = chunk
     return list(found.values())

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, final
 
 from gpulab.memory import answers
 from gpulab.memory.chunks import Chunk
+from gpulab.memory.explain import hook_raised
 from gpulab.memory.explain_pool import refused
 from gpulab.telemetry.events import Claimed, Freed, Granted, Refused, Withdrawn
 from gpulab.telemetry.shape import Units
@@ -18,9 +19,9 @@ class Backing:
 
     def __init__(self, pool: "Pool") -> None:
         self.pool = pool
-        self.waiting: dict[
-            int, tuple[int, int]
-        ] = {}  # waiting claim -> its claim on the device, and bytes of it
+        # A waiting claim -> the claim on the device that waits for it, and its bytes.
+        self.waiting: dict[int, tuple[int, int]] = {}
+        self.marks: dict[int, object] = {}  # free chunk, never cut -> where its stream was at the free
 
     def grow(self, claim: int, rounded: int, wanted: int, stream: int) -> Chunk:
         """``wanted`` bytes more for the waiting ``claim``, in one free chunk; what ``trim`` names goes back for it.
@@ -44,12 +45,26 @@ class Backing:
             self.hand_back(chunks)
             self.waiting[claim] = growth
             growth = self._ask(claim, books.growth(wanted, stream))
-        return self._take(growth, rounded, wanted, stream)
+        chunk = self._take(growth, rounded, wanted, stream)
+        try:
+            pool.grown(chunk.start, chunk.size, stream)
+        except Exception as wrong:
+            raise hook_raised(pool, "grown", (chunk.start, chunk.size, stream), wrong, claim) from wrong
+        return chunk
 
     def leave(self, claim: int) -> None:
         """``claim`` waits for the device no more."""
         if claim in self.waiting:
             self._write(Withdrawn, self.waiting.pop(claim)[0])
+
+    def may_cross(self, chunk: Chunk) -> bool:
+        """True if another stream than that of the free ``chunk`` may use it: what it was freed behind is done.
+
+        Of a chunk that was cut or joined: everything that its stream has to do by now.
+        """
+        progress = self.pool.progress
+        mark = self.marks[chunk.start] if chunk.start in self.marks else progress.mark(chunk.stream)
+        return progress.done(mark)
 
     def hand_back(self, chunks: list[Chunk]) -> None:
         """Give the free ``chunks`` to the device, as far as they can go, when nothing may use them any more.
@@ -62,6 +77,7 @@ class Backing:
                 pool.progress.wait_for(pool.progress.mark(chunk.stream))
             elif pool.costs is not None:
                 pool.progress.wait_until_idle()
+            self.marks.pop(chunk.start, None)
             for claim in pool.segments.hand_back(chunk):
                 if pool.costs is not None:
                     pool.spend(pool.costs.unmap_ns if pool.segments.paged else pool.costs.free_ns)

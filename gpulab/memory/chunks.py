@@ -59,17 +59,10 @@ class Chunk:
 
     __slots__ = ("after", "before", "extent", "segment", "size", "start", "stream")
 
-    def __init__(
-        self,
-        segment: "Segment | Range",
-        start: int,
-        size: int,
-        stream: int = 0,
-        before: "Chunk | None" = None,
-        after: "Chunk | None" = None,
-    ) -> None:
+    def __init__(self, segment: "Segment | Range", start: int, size: int, stream: int = 0) -> None:
         self.segment, self.start, self.size, self.stream = segment, start, size, stream
-        self.before, self.after = before, after
+        self.before: Chunk | None = None
+        self.after: Chunk | None = None
         self.extent: Extent | str | None = None
 
 
@@ -157,9 +150,8 @@ class Chunks(ABC):
         self._unshelve(chunk)
         if size < chunk.size:
             start, after = chunk.start + size, chunk.after
-            rest = self.chunks[start] = Chunk(
-                chunk.segment, start, chunk.size - size, chunk.stream, chunk, after
-            )
+            rest = self.chunks[start] = Chunk(chunk.segment, start, chunk.size - size, chunk.stream)
+            rest.before, rest.after = chunk, after
             if after is not None:
                 after.before = rest
             chunk.after, chunk.size = rest, size

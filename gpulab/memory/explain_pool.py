@@ -79,7 +79,7 @@ def wrong_form(pool: "Pool", hook: str, given: tuple, answer: object, claim: int
 
 
 def wrong_chunk(
-    pool: "Pool", hook: str, given: tuple, chunk: int, claim: int | None, law: str, expected: str
+    pool: "Pool", hook: str, given: tuple, claim: int | None, *, chunk: int, law: str, expected: str
 ) -> AllocatorFault:
     """The fault of a hook that named a chunk which is not there, held, too small or no whole segment."""
     return _fault(pool, hook, given, claim, law, got=f"chunk {chunk:,}", expected=expected, chunk=chunk)
@@ -91,6 +91,12 @@ def small_growth(pool: "Pool", given: tuple, size: int, claim: int) -> Allocator
     return _fault(
         pool, "take", given, claim, "size", got=f"a growth by {size:,} B", expected=expected, size=size
     )
+
+
+def wrong_cut(pool: "Pool", given: tuple, size: object, claim: int) -> AllocatorFault:
+    """The fault of ``keep`` that holds less than the claim, more than there is, or no whole number of 512 B."""
+    expected = f"a multiple of {pool.alignment} from {given[1]:,} to {given[0]:,}"
+    return _fault(pool, "keep", given, claim, "size", got=shown(size), expected=expected)
 
 
 def race(pool: "Pool", given: tuple, chunk: "Chunk", claim: int) -> StreamFault:

@@ -70,10 +70,7 @@ class Pool(ABC):
         self.costs, self.progress = costs, progress or Streams(self.clock)
         self.segments: Chunks = books or Segments()
         self._wanted: dict[int, tuple[int, str, int]] = {}  # waiting claims: asked bytes, owner, stream
-        self._awaiting, self._backing = Awaiting(self.progress), Backing(self)
-        self._marks: dict[
-            int, object
-        ] = {}  # of chunks that are never cut: where their stream was at the free
+        self._awaiting, self.backing = Awaiting(self.progress), Backing(self)
         self._shapes: dict[int, Contiguous] = {}  # of the sizes seen: equal claims share one
         self._claims = 0
         self.ledger.write(Opened, self.clock.now_ns, self.device, self.capacity, "B", "")
@@ -108,7 +105,7 @@ class Pool(ABC):
         """The device has refused ``need`` bytes: the chunks to hand back. Asked again until it fits, or []."""
 
     def grown(self, chunk: int, size: int, stream: int) -> None:
-        """The device gave ``chunk``, of ``size`` bytes; it is held on ``stream`` at once."""
+        """The device gave ``chunk``, of ``size`` bytes; what ``take`` wanted it for holds it next, on ``stream``."""
 
     def collect(self, need: int) -> list[int]:
         """The chunks to hand back before the device is asked for ``need`` bytes; none here."""
@@ -147,14 +144,12 @@ class Pool(ABC):
             self._settle()
         chunk = answers.taken(self, rounded, stream, claim)
         if type(chunk) is int:
-            chunk = self._backing.grow(claim, rounded, chunk, stream)
-            held = self._hold(chunk, claim, rounded, stream)
-            self.grown(chunk.start, held.size, stream)
-            return held
-        if self._backing.waiting:
-            self._backing.leave(claim)
-        if self.costs is not None:
-            self.spend(self.costs.hit_ns)
+            chunk = self.backing.grow(claim, rounded, chunk, stream)
+        else:
+            if self.backing.waiting:
+                self.backing.leave(claim)
+            if self.costs is not None:
+                self.spend(self.costs.hit_ns)
         return self._hold(chunk, claim, rounded, stream)
 
     @final
@@ -210,7 +205,7 @@ class Pool(ABC):
             raise not_waiting(self, claim)
         del self._wanted[claim]
         self.ledger.write(Withdrawn, self.clock.now_ns, claim)
-        self._backing.leave(claim)
+        self.backing.leave(claim)
 
     @final
     def free_all_blocks(self) -> int:
@@ -222,7 +217,7 @@ class Pool(ABC):
         before = self.total_bytes
         self.wait_for_users()
         while chunks := answers.trimmed(self, self.capacity, None):
-            self._backing.hand_back(chunks)
+            self.backing.hand_back(chunks)
         return before - self.total_bytes
 
     @property
@@ -260,14 +255,12 @@ class Pool(ABC):
         extents = (chunk.extent for chunk in self.segments.held())
         return tuple(extent for extent in extents if extent.claim not in waits)
 
-    def may_cross(self, chunk: Chunk) -> bool:
-        """True if another stream than that of the free ``chunk`` may use it: its mark is reached."""
-        return chunk.start not in self._marks or self.progress.done(self._marks[chunk.start])
-
+    @final
     def spend(self, host_ns: int) -> None:
         """Move the clock on by ``host_ns``: what a call costs."""
         self.clock.advance_to(self.clock.now_ns + host_ns)
 
+    @final
     def wait_for_users(self) -> bool:
         """Let the host wait for every stream that a freed chunk waits for; False if none does."""
         if not self._awaiting.counts:
@@ -276,6 +269,7 @@ class Pool(ABC):
         self._settle()
         return True
 
+    @final
     def next_claim(self) -> int:
         """A new serial, for a claim on the pool or, by the pool, on the device."""
         self._claims += 1
@@ -284,9 +278,11 @@ class Pool(ABC):
     # -- inside ----------------------------------------------------------------------------------
 
     def _hold(self, chunk: Chunk, claim: int, rounded: int, stream: int) -> Extent:
-        asked, owner, _ = self._wanted.pop(claim)
         books, segment, start, now_ns = self.segments, chunk.segment, chunk.start, self.clock.now_ns
-        size = chunk.size if segment.shelf is books.uncut else self.keep(chunk.size, rounded)
+        size = chunk.size
+        if size > rounded and segment.shelf is not books.uncut:
+            size = answers.kept(self, size, rounded, claim)
+        asked, owner, _ = self._wanted.pop(claim)
         books.hold(chunk, size)
         chunk.extent = extent = extent_of((claim, start, size, asked, owner))
         chunk.stream = stream
@@ -298,7 +294,7 @@ class Pool(ABC):
         start, size, stream, claim = chunk.start, chunk.size, chunk.stream, chunk.extent.claim
         books, segment, now_ns = self.segments, chunk.segment, self.clock.now_ns
         if segment.shelf is books.uncut:
-            self._marks[start] = self.progress.mark(stream)
+            self.backing.marks[start] = self.progress.mark(stream)
         free = books.set_free(chunk).start
         self.ledger.write(Freed, now_ns, claim, *segment.note(start, -size, now_ns))
         try:
@@ -306,7 +302,7 @@ class Pool(ABC):
         except Exception as wrong:
             raise hook_raised(self, "give", (free, stream), wrong, claim) from wrong
         if back != []:
-            self._backing.hand_back(answers.returnable(self, "give", (free, stream), back, claim))
+            self.backing.hand_back(answers.returnable(self, "give", (free, stream), back, claim))
 
     def _settle(self) -> None:
         for chunk in self._awaiting.reached():

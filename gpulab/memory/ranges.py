@@ -154,14 +154,14 @@ class Ranges(Chunks):
             start = home.start + number * home.page
             home.pages[number] = Segment(start, home.page, home.shelf, granted(start, home.page))
         self.reserved_bytes += gap.size
-        return self.set_free(gap)
+        return self._free_at_last(gap)
 
     def _cut(self, chunk: Chunk, at: int) -> Chunk:
         """The part of ``chunk`` from address ``at`` on, as a chunk of its own; ``chunk`` if there is no other part."""
         if at == chunk.start or at == chunk.start + chunk.size:
             return chunk
-        rest = Chunk(chunk.segment, at, chunk.start + chunk.size - at, chunk.stream, chunk, chunk.after)
-        rest.extent = chunk.extent
+        rest = Chunk(chunk.segment, at, chunk.start + chunk.size - at, chunk.stream)
+        rest.before, rest.after, rest.extent = chunk, chunk.after, chunk.extent
         if rest.after is not None:
             rest.after.before = rest
         chunk.after, chunk.size = rest, at - chunk.start

@@ -121,10 +121,10 @@ class Ledger:
     def lines(self) -> Iterator[str]:
         """The JSON lines of this ledger: a header, then one fact a line as ``["Kind", field, ...]``."""
         yield _ENCODE(_HEADER)
-        for kind, values in self._facts.rows():
+        for kind, row in self._facts.rows():
             if kind is Claimed:
-                values = (*values[:4], shape_to_json(values[4]), *values[5:])
-            yield _ENCODE([kind.__name__, *values])
+                row[4] = shape_to_json(row[4])
+            yield _ENCODE([kind.__name__, *row])
 
     def to_jsonl(self, path: str | Path) -> None:
         """Write the ledger to ``path``, LF line ends, UTF-8."""
