@@ -158,7 +158,9 @@ def test_what_take_may_not_answer_grants_nothing_and_the_claim_waits(answer, law
     pool.allocate(1 * MiB)
     pool.free(pool.allocate(512))
 
-    with pytest.raises(AllocatorFault, match=r"Answers\.take\(1,048,576, 0\) answered .* mend `take`") as fault:
+    with pytest.raises(
+        AllocatorFault, match=r"Answers\.take\(1,048,576, 0\) answered .* mend `take`"
+    ) as fault:
         pool.allocate(1 * MiB, "x")
 
     assert fault.value.law == law
@@ -204,7 +206,9 @@ def test_a_hook_that_raises_is_named_with_what_it_was_given(hook):
         trim=[wrong],
     )
 
-    with pytest.raises(AllocatorFault, match=rf"{hook}\(.* raised ZeroDivisionError: .* in line \d+") as fault:
+    with pytest.raises(
+        AllocatorFault, match=rf"{hook}\(.* raised ZeroDivisionError: .* in line \d+"
+    ) as fault:
         pool.free(pool.allocate(1 * MiB))
         pool.allocate(4 * MiB)
 
@@ -221,7 +225,9 @@ def test_a_chunk_of_another_stream_is_taken_only_after_its_mark():
     streams.run(0, 100)
     pool.free(pool.allocate(512, stream=0))
 
-    with pytest.raises(StreamFault, match="stream 0, on which it was freed, has not reached its mark") as fault:
+    with pytest.raises(
+        StreamFault, match="stream 0, on which it was freed, has not reached its mark"
+    ) as fault:
         pool.allocate(512, stream=1)
     assert (fault.value.law, fault.value.numbers["other"]) == ("race", 0)
     pool.free(pool.allocate(512, stream=0))  # its own stream: in order by itself
@@ -280,7 +286,9 @@ def test_a_name_that_every_pool_needs_is_refused_by_name(name):
 
 
 def test_a_class_that_writes_what_is_final_is_refused_where_it_is_written():
-    with pytest.raises(AllocatorFault, match="class Takes defines `free`, a name that every pool has already"):
+    with pytest.raises(
+        AllocatorFault, match="class Takes defines `free`, a name that every pool has already"
+    ):
 
         class Takes(Pool):
             def free(self):
