@@ -60,10 +60,10 @@ class CuPyBefore7679(Pool):
 
 
 class PinnedHost(Pool):
-    """PyTorch's cache of pinned host memory: whole blocks, the smallest that is large enough.
+    """PyTorch's cache of pinned host memory: blocks are never cut, a claim takes the smallest that is large enough.
 
-    ``rules["power_of_two"]``: since pull request 95827 blocks have sizes of a power of two, and a claim takes
-    one of its own power only.
+    That is the rule of torch/cutorch pull request 618. ``rules["power_of_two"]``: since pytorch pull request
+    95827 blocks have sizes of a power of two, and a claim takes one of its own power only.
     """
 
     def prepare(self) -> None:

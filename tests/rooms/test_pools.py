@@ -352,7 +352,7 @@ def test_what_an_expandable_pool_refuses_is_explained():
     with pytest.raises(OutOfMemory, match="Too little is free in all"):
         pool.allocate(40 * MiB)
     with pytest.raises(
-        OutOfMemory, match="is a piece of a range and cannot go back while claim 0 .'keeper'."
+        OutOfMemory, match=r"is a piece of a range and cannot go back while claim 0 \('keeper'\)"
     ) as full:
         pool.allocate(25 * MiB, stream=1)
     assert full.value.free == 30 * MiB
