@@ -142,7 +142,7 @@ def test_a_use_on_its_own_stream_holds_nothing():
 
     pool.free(extent)
 
-    assert pool.n_free_blocks == 1
+    assert pool.ledger.of(Freed) == [Freed(0, extent.claim)]
 
 
 def test_a_free_waits_for_the_last_of_several_streams():
