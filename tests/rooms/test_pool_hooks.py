@@ -124,7 +124,7 @@ def test_the_cache_is_emptied_by_asking_trim():
     pool.allocate(2 * MiB)
 
     assert pool.free_all_blocks() == 1 * MiB
-    assert (pool.total_bytes, pool.bins) == (2 * MiB, {})
+    assert (pool.total_bytes, pool.bins, pool.backing.marks) == (2 * MiB, {}, {})
 
 
 def test_numpy_integers_are_ids_and_sizes_too():
