@@ -8,7 +8,7 @@ ARGS ?=
 VENV_PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab test release outputs grade nbval bench soak clean lock
+.PHONY: help ready compiler lab test release outputs grade nbval bench soak clean lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,10 @@ ready: ## Make or update .venv from the lock; does nothing when nothing changed.
 lab: ready ## Open JupyterLab on the learner's notebooks in work/.
 	@$(VENV_PYTHON) -m gpulab lab $(ARGS)
 
-test: ready ## Run every test on two workers and show where the time went.
+compiler: ready ## Add the CUDA compiler to .venv that the tests of the kernels load (Linux).
+	@UV='$(UV)' $(PYTHON) .ci/prepare.py --tests
+
+test: compiler ## Run every test on two workers and show where the time went.
 	@$(VENV_PYTHON) -m pytest tests -n 2 --dist loadfile $(ARGS)
 
 release: ready ## Build the learner's release of every lab into course/release.

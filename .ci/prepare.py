@@ -2,7 +2,8 @@
 
 Run as ``python3 .ci/prepare.py`` (make does). Does nothing when nothing has changed, says something at
 least every two seconds while it works, and needs only a Python: uv is used where it is installed.
-``--lock`` instead writes ``.ci/lock.txt`` anew from ``pyproject.toml`` (needs uv).
+``--tests`` also installs the CUDA compiler that the tests of the kernels load (``.ci/lock-nvrtc.txt``); learners
+and Binder never get it. ``--lock`` instead writes both locks anew from ``pyproject.toml`` (needs uv).
 
 This file also runs on Pythons that are too old for gpulab, in order to say so.
 """
@@ -20,23 +21,33 @@ import time
 NEEDED = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOCK = os.path.join(ROOT, ".ci", "lock.txt")
+NVRTC_LOCK = os.path.join(ROOT, ".ci", "lock-nvrtc.txt")
 PROJECT = os.path.join(ROOT, "pyproject.toml")
 VENV = os.path.join(ROOT, ".venv")
 READY = os.path.join(VENV, ".ready")
+READY_NVRTC = os.path.join(VENV, ".ready-nvrtc")
 PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
 BEAT_S = 1.9
 EXTRAS = ("lab", "grade", "test")
+NVRTC = "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'"
 
 
 def main():
     """0 when ``.venv`` is ready; else a status, after one sentence that says what to do."""
     if sys.argv[1:] == ["--lock"]:
         return write_lock()
-    wanted = state()
-    if read(READY) == wanted and os.path.exists(PYTHON):
+    status = follow_up(state(LOCK, PROJECT), READY, steps)
+    if status == 0 and "--tests" in sys.argv[1:]:
+        status = follow_up(state(LOCK, PROJECT, NVRTC_LOCK), READY_NVRTC, compiler_steps)
+    return status
+
+
+def follow_up(wanted, stamp, needed):
+    """Do what ``needed(uv)`` says unless ``stamp`` holds ``wanted`` already; 0 when all went well."""
+    if read(stamp) == wanted and os.path.exists(PYTHON):
         return 0
     uv = find_uv()
-    for words, command in steps(uv):
+    for words, command in needed(uv):
         if command is None:
             say(words)
             return 1
@@ -49,16 +60,16 @@ def main():
                     "This Python cannot make environments. On Debian and Ubuntu: apt-get install python3-venv"
                 )
             return status
-    with open(READY, "w") as file:
+    with open(stamp, "w") as file:
         file.write(wanted)
     say("Ready.")
     return 0
 
 
-def state():
-    """A digest of everything the environment is made from; where it lies is part of it."""
+def state(*files):
+    """A digest of ``files``, which the environment is made from; where it lies is part of it."""
     parts = [ROOT.encode()]
-    for path in (LOCK, PROJECT):
+    for path in files:
         with open(path, "rb") as file:
             parts.append(file.read())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
@@ -78,17 +89,27 @@ def steps(uv):
             yield "Making .venv with uv", [uv, "venv", "--quiet", "--python", base or ">=3.11", VENV]
         else:
             yield "Making .venv", [base, "-m", "venv", VENV]
-    if uv:
-        pip = [uv, "pip", "install", "--python", PYTHON]
-    else:
-        pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-        pip.append("--no-compile")  # most of the time otherwise; Python compiles what is used when it is used
-        if subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
-            yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
+    pip = installer(uv)
+    if not uv and subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL):
+        yield "Adding pip to .venv", [PYTHON, "-m", "ensurepip"]
     count = sum(line[:1].isalnum() for line in (read(LOCK) or "").splitlines())
     yield f"Installing {count} locked packages", [*pip, "--require-hashes", "-r", LOCK]
     # setuptools is one of the locked packages, so building gpulab downloads nothing more.
     yield "Installing gpulab", [*pip, "--no-deps", "--no-build-isolation", "-e", ROOT]
+
+
+def installer(uv):
+    """The words that install something into ``.venv``."""
+    if uv:
+        return [uv, "pip", "install", "--python", PYTHON]
+    # Compiling takes most of the time otherwise; Python compiles what is used when it is used.
+    options = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
+    return [PYTHON, "-m", "pip", "install", *options]
+
+
+def compiler_steps(uv):
+    """The command that adds the CUDA compiler for the tests of the kernels (Linux; elsewhere it adds nothing)."""
+    yield "Installing the CUDA compiler for the tests", [*installer(uv), "--require-hashes", "-r", NVRTC_LOCK]
 
 
 def run(command):
@@ -182,7 +203,9 @@ def write_lock():
     for extra in EXTRAS:
         command += ["--extra", extra]
     status = subprocess.call([*command, "pyproject.toml", "-o", LOCK], cwd=ROOT)
-    say(f"{LOCK} written." if status == 0 else f"uv could not write the lock (status {status}).")
+    compiler = [uv, "pip", "compile", *options.split(), "-", "-o", NVRTC_LOCK]
+    status = status or subprocess.run(compiler, input=NVRTC, text=True, cwd=ROOT, check=False).returncode
+    say(f"{LOCK} and {NVRTC_LOCK} written." if status == 0 else f"uv could not write the lock (status {status}).")
     return status
 
 

@@ -11,6 +11,7 @@ import hmac
 import json
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -51,19 +52,15 @@ class Course:
         is the open course of self-study.
         """
         path = Path(folder) / "secret"
-        given = os.environ.get("GPULAB_COURSE_SECRET", "")
-        if path.is_file():
-            secret = path.read_text().strip()
-        elif given:
-            secret = given
-        else:
-            secret = secrets.token_hex(32)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as out:
-                out.write(secret + "\n")
-        if secret == "self":
-            return cls.self_study()
+        given = os.environ.get("GPULAB_COURSE_SECRET", "").strip()
+        if not path.is_file() and not given:
+            _make_secret(path)
+        secret = path.read_text(encoding="utf-8").strip() if path.is_file() else given
+        if not secret:
+            raise ValueError(
+                f"{path} is empty. Put the course's secret back into it, or remove the file for a new secret: "
+                f"then every learner's tasks and all graded inputs are new ones."
+            )
         if secret == "self":
             return cls.self_study()
         public = hashlib.sha256(b"course/" + secret.encode()).hexdigest()[:12]
@@ -95,6 +92,15 @@ class Course:
     def public(self, exercise: str, case: int) -> Random:
         """The draws of public case number ``case``: visible checks, practice and feedback."""
         return _random(hashlib.sha256(f"public/{exercise}/{case}".encode()))
+
+
+def _make_secret(path: Path) -> None:
+    """Write a new secret to ``path``, for its owner's eyes only, unless somebody else was first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            out.write(secrets.token_hex(32) + "\n")
 
 
 def _random(digest) -> Random:

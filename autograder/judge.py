@@ -5,7 +5,6 @@ conversation that cell opens, plays the graded cases through it and keeps the sc
 hears "received", never a verdict.
 """
 
-import html
 import json
 import os
 import shutil
@@ -14,105 +13,13 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import final
 
-from autograder.answerer import PACKET_BYTES, plain
+from autograder.answerer import PACKET_BYTES
 from autograder.channel import Asker, OverSocket
 from autograder.course import Course
+from autograder.verdict import Commitments, Score
 from gpulab.telemetry.ledger import Ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Commitments:
-    """What a learner typed for one exercise: plain JSON values, judged, never run."""
-
-    learner: str = ""
-    predicted: dict = field(default_factory=dict)
-    reconciled: dict = field(default_factory=dict)  # {"cause": text, "events": [serials]}
-    answered: dict = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, value: object) -> "Commitments":
-        """From the learner's process; anything that is not of this form counts as not committed."""
-        found = value if type(value) is dict else {}
-        learner = found.get("learner")
-        parts = {
-            name: {k: v for k, v in found[name].items() if v is not None}
-            for name in ("predicted", "reconciled", "answered")
-            if type(found.get(name)) is dict
-        }
-        return cls(learner[:80] if type(learner) is str else "", **parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """One broken rule, shown: sentence, first event, expected against got, a question, a picture."""
-
-    rule: str
-    event: str
-    expected: str
-    got: str
-    question: str
-    picture: object = None  # report.charts.Picture of a small failing trace
-    where: str = ""  # what the picture shows
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Points of one exercise, and why. ``tag`` names the misconception, '' when nothing was wrong."""
-
-    exercise: str
-    points: float
-    max_points: float
-    tag: str = ""
-    notes: tuple[str, ...] = ()  # one line a part: predicted, reconciled, build
-    feedback: Feedback | None = None
-    typed_name: str = ""
-    build_share: float = 0.0  # of the build's part alone, 0 to 1
-
-    @property
-    def full(self) -> bool:
-        return self.points >= self.max_points
-
-    @property
-    def text(self) -> str:
-        """The score and the feedback as plain text."""
-        lines = [f"{self.exercise}: {self.points:g} of {self.max_points:g} points", *self.notes]
-        said = self.feedback
-        if said:
-            lines += ["", said.rule, f"First event that broke it: {said.event}"]
-            lines += [f"Expected: {said.expected}", f"Got:      {said.got}", said.question]
-            lines += [said.where] if said.where else []
-        return "\n".join(lines)
-
-    @property
-    def html(self) -> str:
-        """The same as an HTML fragment, escaped, with the picture as inline SVG."""
-        rows = [
-            f"<p><strong>{html.escape(self.exercise)}: {self.points:g} of {self.max_points:g} points</strong></p>"
-        ]
-        if self.notes:
-            items = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-            rows.append(f"<ul>{items}</ul>")
-        said = self.feedback
-        if said:
-            rows.append(f"<p>{html.escape(said.rule)}</p><dl>")
-            for name, value in (
-                ("First event that broke it", said.event),
-                ("Expected", said.expected),
-                ("Got", said.got),
-            ):
-                rows.append(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>")
-            rows.append(f"</dl><p><em>{html.escape(said.question)}</em></p>")
-            if said.picture is not None:
-                rows.append(
-                    f"<figure>{said.picture.svg()}<figcaption>{html.escape(said.where)}</figcaption></figure>"
-                )
-        return '<div class="gpulab-feedback">' + "\n".join(rows) + "</div>"
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        return {"text/plain": self.text, "text/html": self.html}
 
 
 class Exercise(ABC):
@@ -120,7 +27,8 @@ class Exercise(ABC):
 
     id: str
     points: float
-    builds: bool = False  # does the learner hand in a class or function?
+    builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
+    function: str = ""
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
@@ -153,8 +61,11 @@ class Exercise(ABC):
 
 
 def share_of_way(share: float, cuts: tuple[tuple[float, float], ...]) -> float:
-    """The credit of the highest cut that ``share`` reaches; ``cuts`` are (at least, credit), ascending."""
-    return max((credit for least, credit in cuts if share >= least), default=0.0)
+    """The credit of the highest cut that ``share`` reaches; ``cuts`` are (at least, credit), ascending.
+
+    A mean of shares may miss by a rounding error what it reaches; a cut forgives that much.
+    """
+    return max((credit for least, credit in cuts if share >= least - 1e-9), default=0.0)
 
 
 def as_points(share: float, points: float) -> float:
@@ -167,21 +78,36 @@ def build_points(points: float, predicted: bool, reconciled: float, build: float
     return as_points(0.1 * predicted + 0.2 * reconciled + 0.7 * build, points)
 
 
-def numbers(value: object) -> list[int]:
-    """The whole numbers in a learner's list of event ids; anything else is left out."""
-    value = plain(value) if type(value) in (list, tuple) else [value]
-    return [item for item in value if type(item) is int][:20]
+def committed(said: Commitments, names: tuple[str, ...]) -> tuple[bool, str]:
+    """Is there a number for each of ``names`` in the prediction? And the line that says so."""
+    found = all(type(said.predicted.get(name)) in (int, float) for name in names)
+    return found, "Prediction: " + ("committed." if found else "not committed.")
 
 
 def reconciliation(said: Commitments, cause: str, shows: set[int]) -> tuple[float, str]:
     """Half for the right ``cause``, half for events that are all among ``shows``; and the line that says so."""
     named = said.reconciled.get("cause") == cause
-    cited = numbers(said.reconciled.get("events", []))
+    events = said.reconciled.get("events")
+    cited = [event for event in events if type(event) is int] if type(events) is list else []
     shown = bool(cited) and all(event in shows for event in cited)
     return 0.5 * named + 0.5 * shown, (
         f"Reconciled: the term is {'right' if named else 'not right'}, "
         f"the events cited {'show' if shown else 'do not show'} it."
     )
+
+
+def answered_form(exercise: Exercise, said: Commitments, kinds: dict[str, type]) -> Score:
+    """For tasks whose answer the learner's notebook must not tell: is it complete and of the right kind?"""
+    problems = []
+    for name in exercise.fields:
+        value = said.answered.get(name)
+        if value is None:
+            problems.append(f"{name}: not answered yet")
+        elif type(value) is not kinds[name]:
+            wanted = "a whole number" if kinds[name] is int else "a name"
+            problems.append(f"{name}: {value!r} is not {wanted}")
+    note = "Complete; it is graded when you hand in." if not problems else "; ".join(problems) + "."
+    return Score(exercise.id, 0.0, 0.0, "not-answered" if problems else "", (note,), None, said.learner)
 
 
 @final
@@ -249,13 +175,10 @@ class Sitting:
                 self._converse(connection)
 
     def _converse(self, connection: socket.socket) -> None:
-        connection.settimeout(2.0)
-        try:
-            hello = json.loads(connection.recv(PACKET_BYTES))
-            name, said = hello[0], Commitments.read(hello[1])
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        hello = _hello(connection)
+        if hello is None:
             return
-        connection.settimeout(None)
+        name, said = hello
         with self._lock:  # held to the end: close() waits here for the verdict
             exercise = self._open
             if exercise is None or name != exercise.id or name in self._judged:
@@ -268,6 +191,17 @@ class Sitting:
             except Exception as failure:
                 self._failure = failure
             _send(connection, "received")
+
+
+def _hello(connection: socket.socket) -> tuple[str, Commitments] | None:
+    """What the first packet says: the exercise and what was typed for it; None if it is no such thing."""
+    connection.settimeout(2.0)
+    try:
+        name, said = json.loads(connection.recv(PACKET_BYTES))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    connection.settimeout(None)
+    return (name, Commitments.read(said)) if type(name) is str else None
 
 
 def _send(connection: socket.socket, word: str) -> None:

@@ -5,16 +5,18 @@ learner's code in this process, or, when the notebook is graded, answers the jud
 verdict. The notes live as long as the kernel; a restart and run-all makes the same ones again.
 """
 
-import html
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 
-from autograder.answerer import Unsendable, plain
+from autograder.answerer import serve
 from autograder.channel import InProcess
 from autograder.checks import exercises, texts
 from autograder.course import Course
-from autograder.judge import Commitments, Exercise, Score
+from autograder.desk import Desk, as_judged, listed, named, pairs
+from autograder.judge import Exercise
+from autograder.shown import Practice, Shown
+from autograder.verdict import tidy_name
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_bytes
 
@@ -36,33 +38,13 @@ __all__ = [
 PRACTICES = 64  # public seeds that ``variant`` goes through before it begins again
 
 
-@dataclass
-class _Desk:
-    """One kernel's notes: who works here and what was typed. The only state of this module."""
-
-    name: str = ""
-    predicted: dict[str, dict] = field(default_factory=dict)
-    reconciled: dict[str, dict] = field(default_factory=dict)
-    answered: dict[str, dict] = field(default_factory=dict)
-    rungs: dict[str, int] = field(default_factory=dict)
-    practised: dict[str, int] = field(default_factory=dict)
-
-    def said(self, exercise: str) -> Commitments:
-        """What was typed for one exercise so far."""
-        return Commitments(
-            self.name,
-            self.predicted.get(exercise, {}),
-            self.reconciled.get(exercise, {}),
-            self.answered.get(exercise, {}),
-        )
-
-
-_desk = _Desk()
+_desk = Desk()  # the only state of this module
 
 
 def learner(name: str | None = None) -> None:
     """Say who you are: your own tasks are drawn for this name, so keep it the same everywhere."""
-    if not name:
+    tidy = tidy_name("" if name is None else str(name))
+    if not tidy:
         offered = (
             os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or os.environ.get("USERNAME") or "ada"
         )
@@ -70,8 +52,8 @@ def learner(name: str | None = None) -> None:
             f'Not named yet: type your name between the quotes, for example learner("{offered}"), and run all.'
         )
         return
-    _desk.name = str(name)
-    print(f"Hello {name}. Course: {Course.at_hand().course_id}. Your own tasks are drawn for this name.")
+    _desk.name = tidy
+    print(f"Hello {tidy}. Course: {Course.at_hand().course_id}. Your own tasks are drawn for this name.")
 
 
 def rules(exercise: str) -> dict[str, int]:
@@ -94,17 +76,25 @@ def predict(exercise: str, **guesses: object) -> None:
     The first commitment stays for the kernel's life.
     """
     known = _exercise(exercise)
-    if not _named(known.predicts, guesses, "predict", exercise):
+    if not named(known.predicts, guesses, "predict", exercise):
         return
     if exercise in _desk.predicted:
-        print(f"{exercise}: already committed, and it stays: {_pairs(_desk.predicted[exercise])}.")
-    elif any(value is None for value in guesses.values()):
+        print(f"{exercise}: already committed, and it stays: {pairs(_desk.predicted[exercise])}.")
+        return
+    missing = [name for name in known.predicts if guesses.get(name) is None]
+    if missing:
         print(
-            f"{exercise}: not committed yet. Write your guess in place of None; right or wrong does not matter."
+            f"{exercise}: not committed yet. Write your guess in place of None; right or wrong does not matter. "
+            f"Still open: {', '.join(missing)}."
         )
-    else:
-        _desk.predicted[exercise] = guesses
-        print(f"{exercise}: committed: {_pairs(guesses)}.")
+        return
+    noted = as_judged(exercise, guesses)
+    odd = [name for name, value in noted.items() if type(value) not in (int, float)]
+    if odd:
+        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write a number.")
+    elif noted:
+        _desk.predicted[exercise] = noted
+        print(f"{exercise}: committed: {pairs(noted)}.")
 
 
 def watch(exercise: str, part: str = "a") -> Ledger:
@@ -116,7 +106,7 @@ def watch(exercise: str, part: str = "a") -> Ledger:
     return known.watched(known.puzzle(Course.at_hand(), _desk.name), part)
 
 
-def reconcile(exercise: str, cause: str | None = None, events: Sequence[int] = ()) -> None:
+def reconcile(exercise: str, cause: str | None = None, events: int | Sequence[int] = ()) -> None:
     """Say what explains the run: a ``cause`` from the list and the serials of the events that show it."""
     known = _exercise(exercise)
     if cause is None:
@@ -125,37 +115,42 @@ def reconcile(exercise: str, cause: str | None = None, events: Sequence[int] = (
     if cause not in known.causes:
         print(f"{exercise}: {cause!r} is not on the list: {', '.join(known.causes)}.")
         return
-    _desk.reconciled[exercise] = {"cause": cause, "events": list(events)}
-    print(f"{exercise}: noted: {cause}, shown by {', '.join(f'#{e}' for e in events) or 'no event yet'}.")
+    noted = as_judged(exercise, {"cause": cause, "events": listed(events)})
+    if not noted:
+        return
+    if any(type(event) is not int for event in noted["events"]):
+        print(f"{exercise}: not noted: write the numbers of the events, for example events=[17].")
+        return
+    _desk.reconciled[exercise] = noted
+    shown = ", ".join(f"#{event}" for event in noted["events"]) or "no event yet"
+    print(f"{exercise}: noted: {cause}, shown by {shown}.")
 
 
 def answer(exercise: str, **fields: object) -> None:
     """Note your answers. Calling again replaces them; what stands when you hand in is graded."""
     known = _exercise(exercise)
-    if not _named(known.fields, fields, "answer", exercise):
+    if not named(known.fields, fields, "answer", exercise):
         return
     given = {name: value for name, value in fields.items() if value is not None}
-    try:
-        _desk.answered[exercise] = plain(given)
-    except Unsendable as wrong:
-        print(f"{exercise}: not noted: {wrong}.")
-        return
-    missing = [name for name in known.fields if name not in given]
-    print(f"{exercise}: noted: {_pairs(given)}." if given else f"{exercise}: not answered yet.")
-    if given and missing:
+    noted = as_judged(exercise, given)
+    if given and not noted:
+        return  # it said why
+    _desk.answered[exercise] = noted
+    missing = [name for name in known.fields if name not in noted]
+    print(f"{exercise}: noted: {pairs(noted)}." if noted else f"{exercise}: not answered yet.")
+    if noted and missing:
         print(f"Still open: {', '.join(missing)}.")
 
 
 def check(exercise: str, make: Callable | None = None) -> "Shown | None":
-    """Check ``exercise``. For a build hand in your class; the result is shown as text and picture.
+    """Check ``exercise``. For a build hand in your class or function; the result is shown as text and picture.
 
     On your machine the inputs are public ones. When your notebook is graded the same call answers the
     judge, whose inputs are fresh, and prints no verdict.
     """
     known = _exercise(exercise)
-    if known.builds and not callable(make):
-        print(f"{exercise}: hand in your class, without brackets: check({exercise!r}, MyAllocator).")
-        make = _nothing
+    if known.builds:
+        make = _maker(known, make)
     address = os.environ.get("GPULAB_JUDGE")
     if address:
         _graded(known, make, address)
@@ -175,7 +170,7 @@ def variant(exercise: str, size: str = "") -> "Practice":
     known = _exercise(exercise)
     number = _desk.practised.get(exercise, 0)
     _desk.practised[exercise] = number + 1
-    return Practice(known, number % PRACTICES, size)
+    return Practice(known, Course.at_hand(), number % PRACTICES, size)
 
 
 def hint(exercise: str) -> None:
@@ -213,91 +208,26 @@ def show_message(exercise: str) -> None:
     print(texts.message(_exercise(exercise).id, Course.at_hand()))
 
 
-class Shown:
-    """The result of a check, as text and, when a rule was broken, as a picture of a small trace."""
-
-    def __init__(self, score: Score, exercise: Exercise) -> None:
-        self.score, self.exercise = score, exercise
-
-    @property
-    def passed(self) -> bool:
-        """Every visible input came out as it should."""
-        return self.exercise.builds and self.score.full
-
-    @property
-    def text(self) -> str:
-        score = self.score
-        if score.tag == "not-solved":
-            return f"{score.exercise}: not solved yet. {score.feedback.rule} Nothing is lost; go on when you like."
-        if not self.exercise.builds:
-            return f"{score.exercise}: {' '.join(score.notes)}"
-        head = "passed on the public inputs" if self.passed else "not passed yet"
-        lines = [f"{score.exercise}: {head}. {' '.join(score.notes)}"]
-        lines.append(
-            f"On inputs like these the build is worth {score.points:g} of {score.max_points:g} points."
-        )
-        said = score.feedback
-        if said:
-            lines += ["", said.rule, f"First event that broke it: {said.event}"]
-            lines += [f"Expected: {said.expected}", f"Got:      {said.got}", said.question]
-        return "\n".join(lines)
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        data = {"text/plain": self.text}
-        said = self.score.feedback
-        if said is not None and said.picture is not None and self.score.tag != "not-solved":
-            data["text/html"] = f"<pre>{html.escape(self.text)}</pre><figure>{said.picture.svg()}</figure>"
-        mark = {"exercise": self.score.exercise, "points": self.score.points, "max": self.score.max_points}
-        return data, {"gpulab": mark}
-
-
-class Practice:
-    """A task to practise on: ``text`` says it, ``ledger`` is the reference's run, ``check`` tells all."""
-
-    def __init__(self, exercise: Exercise, number: int, size: str) -> None:
-        self._exercise, self._course = exercise, Course.at_hand()
-        self.task = exercise.puzzle(self._course, "", number, size)
-        self._number = number
-
-    @property
-    def text(self) -> str:
-        return f"Practice {self._number + 1} of {self._exercise.id}\n{texts.task(self.task)}"
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the reference does on this task, fact by fact."""
-        return self._exercise.reference(self._course, self.task)
-
-    def check(self, **fields: object) -> Score:
-        """Full feedback on your answers to this practice task; it carries no points."""
-        return self._exercise.practise(self._course, self.task, plain(fields))
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        return {"text/plain": self.text}
-
-
 def _graded(exercise: Exercise, make: Callable | None, address: str) -> None:
-    from autograder.answerer import serve
-
     said = _desk.said(exercise.id)
-    hello = [
-        exercise.id,
-        {
-            "learner": said.learner,
-            "predicted": _sendable(said.predicted),
-            "reconciled": _sendable(said.reconciled),
-            "answered": said.answered,
-        },
-    ]
-    taken = serve(address, hello, make or _nothing)
+    typed = {
+        "learner": said.learner,
+        "predicted": said.predicted,
+        "reconciled": said.reconciled,
+        "answered": said.answered,
+    }
+    taken = serve(address, [exercise.id, typed], make or _nothing)
     print(f"{exercise.id}: received." if taken else f"{exercise.id}: not open now; nothing was changed.")
 
 
-def _sendable(values: dict) -> dict:
-    try:
-        return plain(values)
-    except Unsendable:
-        return {}
+def _maker(exercise: Exercise, given: Callable | None) -> Callable:
+    """What makes the object that the judge asks: the learner's class, or a holder of the learner's function."""
+    what = exercise.function or "MyClass"
+    if not callable(given):
+        kind = "function" if exercise.function else "class"
+        print(f"{exercise.id}: hand in your {kind}, without brackets: check({exercise.id!r}, {what}).")
+        return _nothing
+    return (lambda **_: SimpleNamespace(**{what: given})) if exercise.function else given
 
 
 def _nothing(**_: object) -> None:
@@ -309,18 +239,3 @@ def _exercise(name: str) -> Exercise:
     if name not in known:
         raise ValueError(f"There is no exercise {name!r}; there are: {', '.join(known)}.")
     return known[name]
-
-
-def _named(expected: Sequence[str], given: dict, verb: str, exercise: str) -> bool:
-    unknown = [name for name in given if name not in expected]
-    if unknown or not given:
-        wanted = ", ".join(f"{name}=…" for name in expected)
-        print(
-            f"{exercise}: write {verb}({exercise!r}, {wanted}); {', '.join(unknown) or 'nothing'} was given."
-        )
-        return False
-    return True
-
-
-def _pairs(values: dict) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())

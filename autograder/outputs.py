@@ -64,7 +64,11 @@ def store_picture(labs: Path) -> None:
     source = labs / lab / f"{lab}.ipynb"
     if source.is_file():
         cells = {cell.get("id"): cell for cell in nbformat.read(source, as_version=4).cells}
-        drawn = [output.data["image/svg+xml"] for output in cells[cell_id].outputs if "data" in output]
+        drawn = [
+            output.data["image/svg+xml"]
+            for output in cells[cell_id].outputs
+            if "image/svg+xml" in output.get("data", {})
+        ]
         (labs / "picture.svg").write_text(drawn[0], encoding="utf-8", newline="\n")
 
 

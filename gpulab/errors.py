@@ -55,6 +55,10 @@ class StreamFault(RuleBroken):
     """Work was ordered on streams in a way that races or never ends."""
 
 
+class KernelFault(RuleBroken):
+    """A kernel does not compile, or was launched with what it cannot run on."""
+
+
 class BrokenLaw(RuleBroken):
     """A ledger contradicts itself; ``numbers['event']`` is the first fact that does."""
 
@@ -73,6 +77,10 @@ class TraceFault(GpulabError):
 
 class DatasetError(GpulabError):
     """A data file is missing or is not the file its card describes."""
+
+
+class SpecFault(GpulabError):
+    """A file that describes a device is missing or is not whole."""
 
 
 def shown(value: object, most: int = 60) -> str:

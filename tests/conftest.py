@@ -5,9 +5,12 @@
 writes ``tests/soak-report.md``.
 """
 
+import json
 import os
 import platform
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -51,6 +54,57 @@ def scale(request):
         return wanted
 
     return size
+
+
+class Kernel:
+    """A learner's process with the judge's address, as grading starts it; runs code as cells do."""
+
+    LOOP = (
+        "import contextlib, io, json, sys, traceback\n"
+        "names = {}\n"
+        "for line in sys.stdin:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as shown:\n"
+        "        try:\n"
+        "            exec(compile(json.loads(line), 'cell', 'exec'), names)\n"
+        "        except BaseException:\n"
+        "            traceback.print_exc(file=shown)\n"
+        "    print(json.dumps(shown.getvalue()), flush=True)\n"
+    )
+
+    def __init__(self, address: str) -> None:
+        environment = {**os.environ, "GPULAB_JUDGE": address}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.LOOP],
+            cwd=TESTS.parent,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, code: str) -> str:
+        """What ``code`` printed or raised; '' when the process ended instead."""
+        self.process.stdin.write(json.dumps(code) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline() or '""')
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def kernel():
+    """Starts a ``Kernel`` for the address of a judge; all are ended with the test."""
+    started = []
+
+    def start(address: str) -> Kernel:
+        started.append(Kernel(address))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
 
 
 def group_of(node_id: str) -> str:

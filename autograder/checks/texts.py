@@ -28,6 +28,15 @@ _HINTS = {
         "# 3. segments in all, minus live weights\n"
         "# 4. a cap: which pieces may no longer be cut, and who may then take them?",
     ),
+    "02.best-fit": (
+        "For each hole: from which address on may the claim start there, and where would it end?",
+        "# of the holes in which it ends inside, the shortest; of equal ones the first in the list",
+    ),
+    "02.break": (
+        "Take two holes, the larger one first. Which claim goes into the larger one by first fit, into the smaller by best fit?",
+        "# trace: after two claims one rule has one useful rest, the other two useless ones\n"
+        "# mirror: a claim that just fills the smaller hole, then one that needs the larger",
+    ),
 }
 
 _BLOCKS = {

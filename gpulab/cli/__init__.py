@@ -6,7 +6,7 @@ imports go inside the function, so that ``gpulab --help`` stays quick.
 
 import typer
 
-from gpulab.cli import doctor, lab, replay
+from gpulab.cli import calibrate, doctor, explain, lab, monitor, published, replay
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,5 +16,9 @@ app = typer.Typer(
 )
 app.command()(doctor.doctor)
 app.command()(replay.replay)
+app.command()(published.published)
+app.command()(monitor.monitor)
+app.command()(calibrate.calibrate)
+app.command()(explain.explain)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

@@ -1,1 +1,5 @@
-"""Who holds which bytes: allocators, pools, and the replay of a trace against them."""
+"""Who holds which bytes: allocators, arenas, pools, replays, snapshots; `record` watches real CuPy code."""
+
+from gpulab.memory.recording import record
+
+__all__ = ["record"]

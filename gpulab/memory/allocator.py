@@ -162,6 +162,11 @@ class Allocator(ABC):
         del self._wanted[claim]
         self.ledger.append(Withdrawn(self.clock.now_ns, claim))
 
+    @final
+    def could_hold(self, size: int) -> bool:
+        """Whether ``size`` bytes would fit if nothing else were held."""
+        return self._round(size) <= self.capacity
+
     @property
     def free_bytes(self) -> int:
         """Bytes that nobody holds, wherever they lie."""
@@ -185,7 +190,7 @@ class Allocator(ABC):
     # -- checks ----------------------------------------------------------------------------------
 
     def __init_subclass__(cls) -> None:
-        """Refuse a subclass that writes what is final, or a helper of its own under such a name."""
+        """Refuse a subclass of a final class, one that writes what is final, or a helper under such a name."""
         refuse_taken_names(cls, Allocator, _HOOKS, "allocator")
 
     def _waiting(self, claim: int) -> tuple[int, str]:

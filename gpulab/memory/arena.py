@@ -1,4 +1,4 @@
-"""Three plain rules for an arena. All sizes are multiples of the alignment, so every hole starts on one.
+"""Four plain rules for an arena. All sizes are multiples of the alignment, so every hole starts on one.
 
 Knuth, The Art of Computer Programming, volume 1, section 2.5 names and compares first fit and best fit.
 """
@@ -100,3 +100,53 @@ class BestFit(Allocator):
         del self._start_of_end[start + length]
         del self._by_size[bisect_left(self._by_size, (length, start))]
         return length
+
+
+@final
+class Buddy(Allocator):
+    """Halves a hole until it just holds the claim; two freed halves join again. O(log holes + log capacity).
+
+    A hole is a power of two times the alignment and starts on a multiple of its own size. A claim that is
+    no such size keeps the rest of its hole from everybody: ask for ``buddy_size``. Knowlton, A fast
+    storage allocator (CACM 8, 1965); Orca's KV cache in Kwon et al., PagedAttention (SOSP 2023), section 6.1.
+    """
+
+    def prepare(self) -> None:
+        self._holes: dict[int, list[int]] = {}  # size -> starts, sorted
+        start = 0
+        while start < self.capacity:
+            size = buddy_size(self.capacity - start, self.alignment)
+            size = size if size <= self.capacity - start else size // 2
+            self._holes[size] = [start]
+            start += size
+
+    def alignment_of(self, size: int) -> int:
+        return buddy_size(size, self.alignment)
+
+    def place(self, size: int) -> int | None:
+        want = buddy_size(size, self.alignment)
+        hole = min((size for size, starts in self._holes.items() if starts and size >= want), default=None)
+        if hole is None:
+            return None
+        offset = self._holes[hole].pop(0)
+        while hole > want:
+            hole //= 2
+            insort(self._holes.setdefault(hole, []), offset + hole)
+        return offset
+
+    def reclaim(self, offset: int, size: int) -> None:
+        size = buddy_size(size, self.alignment)
+        while True:
+            starts = self._holes.setdefault(size, [])
+            twin = offset - size if offset // size % 2 else offset + size
+            index = bisect_left(starts, twin)
+            if index == len(starts) or starts[index] != twin:
+                insort(starts, offset)
+                return
+            del starts[index]
+            offset, size = min(offset, twin), size * 2
+
+
+def buddy_size(size: int, unit: int = 1) -> int:
+    """The smallest power of two times ``unit`` that holds ``size``."""
+    return unit << (-(-size // unit) - 1).bit_length()

@@ -117,6 +117,18 @@ def name_taken(what: str, name: str, kind: str = "allocator") -> AllocatorFault:
     )
 
 
+def is_final(child: type, parent: type) -> AllocatorFault:
+    """The error for a subclass of a finished allocator or pool."""
+    root = parent.__mro__[1]
+    hooks = " and ".join(sorted(root.__abstractmethods__))
+    return AllocatorFault(
+        f"class {child.__name__} is made from {parent.__name__}, which is final: nothing is built on top of it. "
+        f"Make it from {root.__name__} and write {hooks}; a {parent.__name__} can be held and asked.",
+        law="final",
+        name=parent.__name__,
+    )
+
+
 def no_place(arena: "Allocator", claim: int, size: int, largest: int) -> OutOfMemory:
     """The error for ``claim``, just refused: no legal place for ``size`` bytes, or ``place`` found none."""
     free, multiple = arena.free_bytes, arena.alignment_of(size)

@@ -7,8 +7,11 @@ def refuse_taken_names(cls: type, root: type, hooks: tuple[str, ...], kind: str)
     """Nothing, when the body of ``cls`` writes only ``hooks`` of ``root`` and names of its own.
 
     Raises:
-        AllocatorFault: it defines another name that every ``kind`` has.
+        AllocatorFault: it defines another name that every ``kind`` has, or builds upon a final class.
     """
+    for parent in cls.__mro__[1:]:
+        if "__final__" in vars(parent):  # typing.final leaves it there
+            raise explain.is_final(cls, parent)
     for name in vars(cls):
         if name not in hooks and not name.startswith("__") and hasattr(root, name):
             raise explain.name_taken(f"class {cls.__name__} defines `{name}`", name, kind)

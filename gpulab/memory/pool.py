@@ -199,6 +199,12 @@ class Pool(ABC):
         self._awaiting.record(self._held_as(extent), stream_number(stream))
 
     @final
+    def could_hold(self, size: int) -> bool:
+        """Whether ``size`` bytes would fit if nothing else were held: their segment within device and limit."""
+        most = self.capacity if self.limit is None else min(self.capacity, self.limit)
+        return self.segment_size(_round(size)) <= most
+
+    @final
     def withdraw(self, claim: int) -> None:
         """Give up waiting for a refused claim; records ``Withdrawn``, also for its claim on the device."""
         if type(claim) is not int or claim not in self._wanted:

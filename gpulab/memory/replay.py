@@ -48,8 +48,8 @@ def claims_from(requests: Iterable[Request], *, bytes_per_token: int, step_ns: i
 def replay(trace: Iterable[ByteClaim], allocator: Allocator, *, wait: bool = True) -> Ledger:
     """Play ``trace`` (in order of time) to its end; the ledger is the allocator's own.
 
-    With ``wait=False`` a refused claim is withdrawn at once instead of standing in line. A claim larger
-    than the arena is refused once and withdrawn, since nothing could ever grant it.
+    With ``wait=False`` a refused claim is withdrawn at once instead of standing in line. A claim that
+    even an empty arena could not hold is refused once and withdrawn: nothing could ever grant it.
     Cost: one ``place`` a claim, and one more for each free while somebody waits.
 
     Raises:
@@ -77,8 +77,8 @@ def _free_until(time_ns: int | None, ends: list, line: deque, allocator: Allocat
             serial, claim = line[0]
             try:
                 extent = allocator.allocate(claim.size, claim.owner, claim=serial)
-            except OutOfMemory as full:
-                if full.size <= allocator.capacity:
+            except OutOfMemory:
+                if allocator.could_hold(claim.size):
                     break
                 allocator.withdraw(serial)
                 line.popleft()
@@ -94,9 +94,9 @@ def _enter(claim: ByteClaim, ends: list, line: deque, allocator: Allocator, wait
     try:
         extent = allocator.allocate(claim.size, claim.owner)
     except OutOfMemory as full:
-        if not wait or full.size > allocator.capacity:
-            allocator.withdraw(full.claim)
-        else:
+        if wait and allocator.could_hold(claim.size):
             line.append((full.claim, claim))
+        else:
+            allocator.withdraw(full.claim)
         return
     heapq.heappush(ends, (allocator.clock.now_ns + claim.hold_ns, extent.claim, extent))

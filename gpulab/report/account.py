@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 from gpulab.errors import BrokenLaw
-from gpulab.report.books import Books, LookedThrough
+from gpulab.report.books import Books
+from gpulab.report.looked_through import LookedThrough
 from gpulab.telemetry.events import Opened
 from gpulab.telemetry.ledger import Ledger
 

@@ -1,13 +1,11 @@
 """Who holds and who waits at one resource, kept up to date fact by fact; the arithmetic of the account."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gpulab.errors import BrokenLaw
-from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, TimedOut, Used, Withdrawn
+from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Returned, TimedOut, Used, Withdrawn
 from gpulab.telemetry.shape import Contiguous, Free, Shape
-
-_BEYOND = 1 << 62  # an address after every segment, for the stretch that has none
 
 
 def split_free(free: Free, waiting: Iterable[Shape]) -> tuple[int, int, int]:
@@ -16,10 +14,10 @@ def split_free(free: Free, waiting: Iterable[Shape]) -> tuple[int, int, int]:
     ``waiting`` is in order of its claims; of equal sizes the earlier goes first.
     """
     by_size = sorted(waiting, key=lambda shape: shape.size)
-    return _split(free, by_size, any(shape.divisible for shape in by_size))
+    return split_sorted(free, by_size, any(shape.divisible for shape in by_size))
 
 
-def _split(free: Free, by_size: Iterable[Shape], divisible: bool) -> tuple[int, int, int]:
+def split_sorted(free: Free, by_size: Iterable[Shape], divisible: bool) -> tuple[int, int, int]:
     """``split_free`` of shapes in order of size; ``divisible``: some of them may be."""
     left = total = sum(length for _, length in free)
     reached = []
@@ -104,6 +102,8 @@ class Books:
                 self.add(fact.start, fact.size)
             case Used() if fact.claim in self.mine:
                 self._use(serial, fact)
+            case Returned() if fact.claim in self.mine:
+                self._take_part(serial, fact)
             case Freed() if fact.claim in self.mine:
                 self._give_back(serial, fact.claim)
             case Freed() if fact.claim in self.outer:
@@ -120,7 +120,7 @@ class Books:
         if not self.waiting or free == 0:
             return self.capacity, self.used, stranded, 0, 0, free
         shapes = (self.mine[claim] for _, claim in self.waiting)
-        unscheduled, fragmented, spare = _split(self.free(), shapes, self.divisible)
+        unscheduled, fragmented, spare = split_sorted(self.free(), shapes, self.divisible)
         return self.capacity, self.used, stranded, fragmented, unscheduled, spare
 
     def free(self) -> Free:
@@ -179,6 +179,15 @@ class Books:
         self.used += fact.units - held[2]
         held[2] = fact.units
 
+    def _take_part(self, serial: int, fact: Returned) -> None:
+        held = self.held.get(fact.claim, (0, 0, 0))
+        if held[0] >= 0 or not 0 < fact.units < held[1]:
+            raise _broken(serial, fact.claim, f"gives back {fact.units:,} of {held[1]:,}", "returned")
+        held[1] -= fact.units
+        self.granted -= fact.units
+        self.used -= max(0, held[2] - held[1])  # idle units go first
+        held[2] = min(held[1:])
+
     def _give_back(self, serial: int, claim: int) -> None:
         if claim not in self.held:
             raise _broken(serial, claim, "is not held", "held")
@@ -224,47 +233,3 @@ def _broken(serial: int, claim: int, said: str, law: str) -> BrokenLaw:
     return BrokenLaw(
         f"#{serial}: claim {claim} {said} then. Run the audit for the story.", law=law, event=serial
     )
-
-
-class LookedThrough:
-    """A device seen through its pool: what a claim on the pool could get if the pool gave all it can.
-
-    Whole cached segments can go back to the device, so with what the device has left they are one liquid
-    stretch; a hole in a segment that still holds something is a stretch of its own. Of segments that touch
-    (mapped pages) each goes back by itself; what is left of a hole before and after them stays a stretch.
-    """
-
-    def __init__(self, device: str, pool: str) -> None:
-        self.device, self.capacity = device, 0
-        self.pool = Books(pool, device)
-
-    def note(self, serial: int, fact: Fact) -> bool:
-        if isinstance(fact, Opened) and fact.resource == self.device:
-            self.capacity = fact.capacity
-            return True
-        outside = len(self.pool.outer)
-        return self.pool.note(serial, fact) or len(self.pool.outer) != outside
-
-    def terms(self) -> tuple[int, ...]:
-        pool = self.pool
-        free, stranded = self.capacity - pool.granted, pool.granted - pool.used
-        if not pool.waiting or free == 0:
-            return self.capacity, pool.used, stranded, 0, 0, free
-        pieces = tuple(self._pieces())
-        liquid = free - sum(length for _, length in pieces)
-        layout = (*pieces, (_BEYOND, liquid)) if liquid else pieces
-        shapes = (pool.mine[claim] for _, claim in pool.waiting)
-        unscheduled, fragmented, spare = _split(layout, shapes, pool.divisible)
-        return self.capacity, pool.used, stranded, fragmented, unscheduled, spare
-
-    def _pieces(self) -> Iterator[tuple[int, int]]:
-        """The holes without the whole segments in them. Cost: O(n log n) in holes and segments."""
-        segments = sorted(segment for segment in self.pool.outer.values() if segment)
-        for start, length in self.pool.free():
-            end, index = start + length, bisect_left(segments, (start,))
-            while index < len(segments) and sum(segments[index]) <= end:
-                if segments[index][0] > start:
-                    yield start, segments[index][0] - start
-                start, index = sum(segments[index]), index + 1
-            if end > start:
-                yield start, end - start

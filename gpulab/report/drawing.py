@@ -110,7 +110,12 @@ def specification(chart) -> dict:
     title = {"anchor": "start", "fontSize": 14, "color": _INK, "offset": 10}
     return chart.configure(
         background="white",
-        padding={"left": 5, "top": 5, "right": 30, "bottom": 5},  # names at the edge, in a browser's wider font
+        padding={
+            "left": 5,
+            "top": 5,
+            "right": 30,
+            "bottom": 5,
+        },  # names at the edge, in a browser's wider font
         font=_FONT,
         axis={**text, **plain, "gridColor": "#E8E8E8", "labelFlush": False},
         legend={**text, **plain, "orient": "bottom", "labelLimit": 170, "symbolType": "square", "offset": 8},

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpulab.report.table import exact_size
-from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Refused, Used
+from gpulab.report.work_laws import WORK_LAWS, WorkBooks
+from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Refused, Returned, Used
 from gpulab.telemetry.shape import Contiguous, Slots, Units
 
 LAWS = {
@@ -18,7 +19,7 @@ LAWS = {
     "opened": "a resource is opened once, before it is claimed, inside one that is there",
     "claimed": "a claim has a serial of its own, a positive size, and is made before anything happens to it",
     "waiting": "only a claim that waits is granted, refused, withdrawn or timed out",
-    "held": "only what is held is used or freed",
+    "held": "only what is held is used, returned or freed",
     "size": "a grant is as large as its shape says, or larger; a divisible one may be smaller",
     "place": "a grant starts where its shape allows",
     "bounds": "a grant lies inside its resource (units with an address of their own excepted), or inside one "
@@ -26,8 +27,10 @@ LAWS = {
     "overlap": "no unit is granted twice at once",
     "capacity": "no more is granted than there is",
     "used": "no more of a grant is used than was granted, and no less than nothing",
+    "returned": "part of a grant goes back only where units have no address, and something of it stays",
     "conservation": "what is held and what a refusal calls free are the whole capacity",
     "inside": "what still holds grants of an inner resource is not freed",
+    **WORK_LAWS,
 }
 Found = tuple[str, str, tuple[int, ...]]  # law, numbers in words, claims concerned
 
@@ -74,6 +77,7 @@ class Books:
         self._places: dict[str, _Place] = {}
         self._claims: dict[int, _Claim] = {}
         self._now_ns = 0
+        self._work = WorkBooks()
 
     def note(self, serial: int, fact: Fact) -> Found | None:
         """Take ``fact`` down, or say which law it breaks."""
@@ -86,13 +90,14 @@ class Books:
             return self._claim(serial, fact)
         number = getattr(fact, "claim", None)
         if number is None:
-            return None
+            broken = self._work.note(fact)
+            return (*broken, ()) if broken else None
         claim = self._claims.get(number)
         if claim is None:
             return "claimed", f"nobody made claim {number}", (number,)
         if claim.state == "wrong":
             return None
-        wanted = "held" if isinstance(fact, Used | Freed) else "waiting"
+        wanted = "held" if isinstance(fact, Used | Returned | Freed) else "waiting"
         if claim.state != wanted:
             words = f"claim {number} is {claim.state} since #{claim.since}, not {wanted}"
             return wanted, words, (number,)
@@ -144,6 +149,14 @@ class Books:
                     )
                     return "used", words, (fact.claim,)
                 return None
+            case Returned(units=units):
+                if claim.start >= 0 or not 0 < units < claim.size:
+                    at = f" from {claim.start:,} on" if claim.start >= 0 else ""
+                    words = f"{claim.place.words(units)} of {claim.place.words(claim.size)}{at} are said to go back"
+                    return "returned", words, (fact.claim,)
+                claim.size -= units
+                claim.place.held -= units
+                return None
             case Freed():
                 if claim.within:
                     words = f"{claim.within} grants lie in claim {fact.claim}, held since #{claim.since}"
@@ -182,7 +195,7 @@ def _touching(place: _Place, start: int, end: int, claims: dict[int, _Claim]) ->
     found = [claims.get(place.before(start))]
     while found[-1] is not None and found[-1].start + found[-1].size < end:
         found.append(claims.get(place.at.get(found[-1].start + found[-1].size)))
-    return None if found[-1] is None or start >= found[0].start + found[0].size else found
+    return None if found[-1] is None else found
 
 
 def _grant_faults(fact: Granted, claim: _Claim, claims: dict[int, _Claim]) -> Iterator[Found]:

@@ -14,6 +14,7 @@ from gpulab.telemetry.events import (
     Granted,
     Opened,
     Refused,
+    Returned,
     TimedOut,
     Used,
     Withdrawn,
@@ -30,7 +31,8 @@ class Lifetime:
     ``asked`` is what its owner asked for, ``wants`` what that takes after rounding: so much waits.
 
     ``use`` holds ``(serial, time_ns, units)`` from the grant on; ``over`` is the end of the grant, or of
-    the waiting when it was never granted; None means until the end of the ledger.
+    the waiting when it was never granted; None means until the end of the ledger. ``returned`` holds
+    ``(serial, time_ns, units)`` of the parts that went back before.
     """
 
     claim: int
@@ -43,6 +45,12 @@ class Lifetime:
     size: int = 0
     over: When | None = None
     use: list[tuple[int, int, int]] = field(default_factory=list)
+    returned: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """Units of the grant that did not go back before its end."""
+        return self.size - sum(units for *_, units in self.returned)
 
 
 @dataclass(slots=True)
@@ -106,6 +114,9 @@ def lifetimes(facts: Iterable[Fact], opened: Opened) -> Lifetimes:
                 life.use.append((*last, size))
             case Used(units=units) if life.granted is not None:
                 life.use.append((*last, units))
+            case Returned(units=units) if life.granted is not None and 0 < units < life.left:
+                life.returned.append((*last, units))
+                life.use.append((*last, min(life.use[-1][2], life.left)))  # idle units go first
             case Refused():
                 refusals.append((serial, fact))
             case Freed() | Withdrawn() | TimedOut():
@@ -196,6 +207,7 @@ def _changes(life: Lifetime) -> list[tuple[int, int, int, int, int]]:
     changes.append((*life.granted, life.size, life.size, -waits))
     for (_, _, before), (serial, time_ns, units) in zip(life.use, life.use[1:], strict=False):
         changes.append((serial, time_ns, 0, units - before, 0))
+    changes += [(serial, time_ns, -units, 0, 0) for serial, time_ns, units in life.returned]
     if life.over:
-        changes.append((*life.over, -life.size, -life.use[-1][2], 0))
+        changes.append((*life.over, -life.left, -life.use[-1][2], 0))
     return changes

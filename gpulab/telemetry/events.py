@@ -3,6 +3,9 @@
 A *claim* is what was asked for, a *grant* what is held; both carry the claim's serial. ``Claimed`` opens
 waiting; ``Granted``, ``Withdrawn`` or ``TimedOut`` closes it. ``Refused`` does not: a refused claim waits
 until its caller gives up or tries again. A grant ends with ``Freed``.
+
+*Work* is what the host hands over to a device, numbered in that order: a kernel (``Launched``), a copy
+(``Sent``), a mark, a wait. The device says when it ``Started`` and ``Ended``; these times may be much later.
 """
 
 from dataclasses import dataclass
@@ -83,11 +86,110 @@ class Used:
 
 
 @dataclass(slots=True)
+class Returned:
+    """``units`` of the claim's grant went back, idle ones first; the rest is held on.
+
+    Only a grant of units without an address (KV blocks) can shrink so; its last units go with ``Freed``.
+    """
+
+    time_ns: int
+    claim: int
+    units: int
+
+
+@dataclass(slots=True)
 class Freed:
     """The claim's grant went back."""
 
     time_ns: int
     claim: int
+
+
+@dataclass(slots=True)
+class Attached:
+    """A device of ``sms`` multiprocessors and that memory bandwidth came into being.
+
+    ``path`` is ``sim`` or ``cuda``, ``badge`` says what its times are worth, ``reason`` why this path was taken.
+    """
+
+    time_ns: int
+    device: str
+    path: str
+    sms: int
+    bandwidth_bytes_per_s: int
+    badge: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Launched:
+    """The host handed over a kernel of ``blocks`` blocks that moves ``size_bytes`` of device memory.
+
+    ``work`` numbers what is handed over to a device: kernels, copies, marks and waits, each stream in order.
+    """
+
+    time_ns: int
+    work: int
+    stream: str
+    kernel: str
+    blocks: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Sent:
+    """The host handed over a copy; ``way`` is ``in`` (to the device) or ``out``, ``host`` pinned or pageable."""
+
+    time_ns: int
+    work: int
+    stream: str
+    way: str
+    size_bytes: int
+    host: str
+
+
+@dataclass(slots=True)
+class Started:
+    """The first block of a kernel, or a copy, began."""
+
+    time_ns: int
+    work: int
+
+
+@dataclass(slots=True)
+class Ended:
+    """The last block of a kernel, or a copy, was done."""
+
+    time_ns: int
+    work: int
+
+
+@dataclass(slots=True)
+class Marked:
+    """Everything before mark ``work`` in its stream was done."""
+
+    time_ns: int
+    work: int
+    stream: str
+
+
+@dataclass(slots=True)
+class Waited:
+    """``stream`` went on after waiting for the mark ``mark``."""
+
+    time_ns: int
+    work: int
+    stream: str
+    mark: int
+
+
+@dataclass(slots=True)
+class Occupied:
+    """From now on ``blocks`` blocks are resident, on ``sms`` multiprocessors."""
+
+    time_ns: int
+    sms: int
+    blocks: int
 
 
 @dataclass(slots=True)
@@ -97,8 +199,44 @@ class Closed:
     time_ns: int
 
 
-Fact = Opened | Claimed | Granted | Refused | Withdrawn | TimedOut | Used | Freed | Closed
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (Opened, Claimed, Granted, Refused, Withdrawn, TimedOut, Used, Freed, Closed)
-}
+_ALL = (
+    Opened,
+    Claimed,
+    Granted,
+    Refused,
+    Withdrawn,
+    TimedOut,
+    Used,
+    Returned,
+    Freed,
+    Attached,
+    Launched,
+    Sent,
+    Started,
+    Ended,
+    Marked,
+    Waited,
+    Occupied,
+    Closed,
+)
+Fact = (
+    Opened
+    | Claimed
+    | Granted
+    | Refused
+    | Withdrawn
+    | TimedOut
+    | Used
+    | Returned
+    | Freed
+    | Attached
+    | Launched
+    | Sent
+    | Started
+    | Ended
+    | Marked
+    | Waited
+    | Occupied
+    | Closed
+)
+KINDS: dict[str, type] = {kind.__name__: kind for kind in _ALL}

@@ -1,7 +1,8 @@
 """Measure the times that the project promises: ``python tests/bench/run.py [WORD]``.
 
 Runs every ``bench_*.py`` beside this file whose name holds WORD. Each has ``cases() -> {name: function}``;
-every function runs five times and the table shows the fastest and the middle run. Nothing here fails.
+every function runs five times and the table shows the fastest and the middle run, and the middle run as a
+multiple of the file's first case, which says more than seconds of an unknown machine. Nothing here fails.
 """
 
 import importlib.util
@@ -35,15 +36,19 @@ def measure(case) -> list[float]:
 
 
 def main(word: str = "") -> None:
-    table = Table("file", "case", "fastest s", "middle s")
+    table = Table("file", "case", "fastest s", "middle s", "x first")
     console = Console()
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         if word not in path.stem:
             continue
+        first = None
         for name, case in load(path).items():
             with console.status(f"{path.stem}: {name}"):
                 seconds = measure(case)
-            table.add_row(path.stem, name, f"{seconds[0]:.3f}", f"{statistics.median(seconds):.3f}")
+            middle = statistics.median(seconds)
+            first = first or middle
+            row = f"{seconds[0]:.3f}", f"{middle:.3f}", f"{middle / first:.1f}"
+            table.add_row(path.stem, name, *row)
     console.print(table)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpulab.memory.arena import FirstFit
 from gpulab.memory.replay import ByteClaim, replay
+from gpulab.report.account import Account, Terms
 from gpulab.telemetry.ledger import Ledger
 
 HERE = Path(__file__).parent
@@ -20,7 +21,12 @@ ROOT = HERE.parents[1]
 SMALL = HERE / "small.txt"
 
 # The Azure conversation hour through first fit in 12 GiB, 128 KiB a token, 2.5 ms a step.
-HOUR = "126398e91fa0141c174a56342015390836f2ef8fac16e110ee300e7d499617ac"
+HOUR = (
+    "126398e91fa0141c174a56342015390836f2ef8fac16e110ee300e7d499617ac",
+    # capacity, used, stranded, fragmented, unscheduled, spare; in byte * ns
+    *("45157976617676439552000", "19550578472714240000000", "0"),
+    *("209939011554377728000", "494994190666694656000", "24902464942741127168000"),
+)
 
 TRACE = (
     ByteClaim(0, 1500, 40, "a"),
@@ -51,14 +57,14 @@ def pythons() -> dict[str, str]:
     return found
 
 
-def digest_of_the_hour(python: str, hash_seed: str) -> str:
+def the_hour(python: str, hash_seed: str) -> tuple[str, ...]:
     """What ``hour.py`` prints in a new process that sees no installed package."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
     env.pop("GPULAB_DATA", None)
     command = [python, "-S", "-B", str(HERE / "hour.py")]
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return tuple(done.stdout.split())
 
 
 def test_a_small_run_is_written_as_it_was_when_somebody_read_it_line_by_line():
@@ -72,6 +78,17 @@ def test_the_small_ledger_is_read_back_as_what_was_written(tmp_path):
     assert Ledger.from_jsonl(path) == replay(TRACE, FirstFit(4096))
 
 
+def test_the_account_of_the_small_ledger_is_what_its_remarks_say():
+    account = Account(replay(TRACE, FirstFit(4096)))
+
+    assert account.at(0) == Terms(4096, 3548, 36, 0, 0, 512)
+    assert account.at(5) == Terms(4096, 3548, 36, 0, 0, 512)
+    assert account.at(6) == Terms(4096, 3548, 36, 0, 512, 0)  # e would fit, but nobody overtakes
+    assert account.at(20) == Terms(4096, 1500, 36, 0, 512, 2048)
+    assert account.at(40) == Terms(4096, 3500, 84, 0, 0, 512)
+    assert account() == Terms(50 * 4096, 135_960, 2_280, 0, 27_648, 38_912)
+
+
 def test_every_line_of_the_small_ledger_has_its_remark():
     lines = SMALL.read_text(encoding="utf-8").splitlines()
 
@@ -80,11 +97,11 @@ def test_every_line_of_the_small_ledger_has_its_remark():
 
 
 def test_the_hour_is_the_same_in_two_processes_that_hash_text_differently():
-    assert [digest_of_the_hour(sys.executable, seed) for seed in ("1", "2")] == [HOUR, HOUR]
+    assert [the_hour(sys.executable, seed) for seed in ("1", "2")] == [HOUR, HOUR]
 
 
 def test_the_hour_is_the_same_on_this_python_and_on_every_other_one_here():
-    digests = {version: digest_of_the_hour(python, "0") for version, python in pythons().items()}
+    digests = {version: the_hour(python, "0") for version, python in pythons().items()}
 
     assert digests == dict.fromkeys(digests, HOUR)
-    assert digest_of_the_hour(sys.executable, "0") == HOUR
+    assert the_hour(sys.executable, "0") == HOUR

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.checks.lab02 import exercises
+
+FULL = str(sum(exercise.points for exercise in exercises()))
 CONFIG = Path(__file__).parents[2] / "autograder"
 BIN = Path(sys.executable).parent
 
@@ -88,7 +91,7 @@ def chain(people):
 
 def test_the_source_scores_full_marks_and_the_release_nothing(people, chain):
     folder, _ = people
-    assert marks(folder / "by-nbgrader.csv") == {"solved": "12.0", "untouched": "0.0"}
+    assert marks(folder / "by-nbgrader.csv") == {"solved": FULL, "untouched": "0.0"}
 
 
 def marks(file: Path) -> dict[str, str]:
@@ -123,7 +126,7 @@ def test_the_one_command_gives_the_same_marks_and_hands_back_what_it_can(people,
     assert "no-notebook" in said
     assert marks(folder / "course" / "grades.csv") == {
         "no-notebook": "0.0",
-        "solved": "12.0",
+        "solved": FULL,
         "untouched": "0.0",
     }
     rows = {

@@ -22,10 +22,20 @@ def test_the_replay_in_readme_prints_what_readme_shows():
     assert [line for line in printed.splitlines() if line in shown] == shown
 
 
+def test_the_explanation_in_readme_is_what_the_command_prints(monkeypatch):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"^    gpulab (explain .+)$", text, re.MULTILINE)[1]
+    monkeypatch.chdir(ROOT)
+    printed = CliRunner().invoke(app, command.split()).output
+    (shown,) = re.findall(r"^    (Fragmented: .+)$", text, re.MULTILINE)
+    assert shown in printed.splitlines()
+
+
 def test_the_picture_of_readme_is_the_one_stored_in_the_lab():
     notebook = json.loads((ROOT / "labs/02-allocate/02-allocate.ipynb").read_text(encoding="utf-8"))
     cell = next(cell for cell in notebook["cells"] if cell["id"] == "fit-own")
-    stored = "".join(cell["outputs"][0]["data"]["image/svg+xml"])
+    drawn = next(output for output in cell["outputs"] if "image/svg+xml" in output.get("data", {}))
+    stored = "".join(drawn["data"]["image/svg+xml"])
     assert stored == (ROOT / "labs/picture.svg").read_text(encoding="utf-8")
 
 

@@ -1,5 +1,6 @@
 """The final half of every allocator: what it checks, what it records, what it says when a rule is broken."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -178,6 +179,16 @@ def test_a_subclass_that_writes_what_is_final_is_refused_where_it_is_defined(nam
         type("Mine", (Allocator,), {name: lambda self: None})
 
     assert fault.value.law == "name"
+
+
+@pytest.mark.parametrize("parent", [Bump, FirstFit, BestFit])
+def test_a_finished_allocator_is_not_built_upon_directly_or_at_second_hand(parent):
+    with pytest.raises(
+        AllocatorFault, match=f"class Mine is made from {parent.__name__}, which is final"
+    ) as fault:
+        type("Mine", (parent,), {})
+
+    assert (fault.value.law, fault.value.numbers) == ("final", {"name": parent.__name__})
 
 
 def test_place_and_reclaim_must_be_written():
@@ -593,6 +604,15 @@ def test_bytes_that_somebody_holds_are_told_with_the_holder_and_since_when(offse
     assert len(arena.held()) == 1
 
 
+def test_the_grant_of_a_holder_is_found_however_often_its_use_was_told():
+    arena = Scripted(1024, 1024)
+    arena.allocate(1000)
+    for units in range(9):
+        arena.ledger.append(Used(300, 0, units))
+
+    assert "claim 0 holds [1,024, 2,048) since #2 at 0 ns" in str(fault_of(arena))
+
+
 def test_bytes_beside_what_is_held_are_no_overlap():
     arena = Scripted(1024, 512, 1536)
     for _ in range(3):
@@ -638,7 +658,7 @@ def test_the_line_that_is_named_is_the_authors_own_not_that_of_a_library_it_call
             return self.helper()
 
         def helper(self) -> int:
-            return replace(size=1)  # the line that must be named
+            return json.loads("{")  # the line that must be named
 
     line = Calls.helper.__code__.co_firstlineno + 1
 

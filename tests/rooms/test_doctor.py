@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from gpulab.cli import app
 from gpulab.cli.doctor import diagnose
 from gpulab.device.cuda import CudaPath, try_cuda
 from gpulab.telemetry.nvml import Driver, find_driver
+from tests.fakecupy import CUDARuntimeError, FakeCupy
 
 NO_DRIVER = Driver(None, None, (), "no NVIDIA driver answers (Library Not Found)")
 DRIVER = Driver("570.1", (12, 8), (("NVIDIA L4", 24 * 2**30),), "")
@@ -105,40 +107,17 @@ def test_each_way_to_have_no_driver_has_its_reason(monkeypatch, module, reason):
     assert find_driver() == Driver(None, None, (), reason)
 
 
-class CUDARuntimeError(Exception):
-    """As in cupy."""
+def wrong_kernel(array):
+    """Adds nothing."""
 
 
-class Numbers(list):
-    def sum(self):
-        return sum(self)
-
-
-def add_one(source, name):
-    def launch(grid, block, arguments):
-        arguments[0][:] = [x + 1 for x in arguments[0]]
-
-    return launch
-
-
-def broken_compiler(source, name):
+def broken_compiler(array):
     raise RuntimeError("libnvrtc.so is missing")
 
 
-def cupy(count=lambda: 1, kernel=add_one):
-    """A cupy whose runtime counts devices with ``count`` and whose kernels come from ``kernel``."""
-    runtime = SimpleNamespace(
-        CUDARuntimeError=CUDARuntimeError,
-        getDeviceCount=count,
-        getDeviceProperties=lambda index: {"name": b"NVIDIA L4"},
-    )
-    return SimpleNamespace(
-        __version__="14.2.0",
-        cuda=SimpleNamespace(runtime=runtime),
-        int32=int,
-        arange=lambda stop, dtype: Numbers(range(stop)),
-        RawKernel=kernel,
-    )
+def cupy(count=1, kernel=None, **more):
+    """A CuPy that counts ``count`` devices and whose kernel does what ``kernel`` does."""
+    return FakeCupy({"add_one": kernel} if kernel else None, count=count, **more)
 
 
 def too_old():
@@ -149,12 +128,12 @@ def too_old():
     ("module", "reason"),
     [
         (cupy(count=too_old), "the CUDA runtime finds no usable driver (driver version is insufficient)"),
-        (cupy(count=lambda: 0), "the driver shows no device"),
+        (cupy(count=0), "the driver shows no device"),
         (
             cupy(kernel=broken_compiler),
             "a device is there, but a small kernel fails (RuntimeError: libnvrtc.so is missing)",
         ),
-        (cupy(kernel=lambda source, name: lambda *launch: None), "a small kernel gives 496 instead of 528"),
+        (cupy(kernel=wrong_kernel), "a small kernel gives 496 instead of 528"),
     ],
 )
 def test_each_way_to_have_no_cuda_has_its_reason(monkeypatch, module, reason):
@@ -165,7 +144,7 @@ def test_each_way_to_have_no_cuda_has_its_reason(monkeypatch, module, reason):
 
 def test_a_kernel_that_runs_makes_cuda_usable(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy())
-    assert try_cuda() == WORKS
+    assert try_cuda() == replace(WORKS, device="NVIDIA H100 80GB HBM3")
 
 
 def test_without_cupy_the_extra_is_named(monkeypatch):

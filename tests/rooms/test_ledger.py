@@ -9,14 +9,23 @@ from gpulab.errors import BrokenLaw, TraceFault
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import (
     KINDS,
+    Attached,
     Claimed,
     Closed,
+    Ended,
     Freed,
     Granted,
+    Launched,
+    Marked,
+    Occupied,
     Opened,
     Refused,
+    Returned,
+    Sent,
+    Started,
     TimedOut,
     Used,
+    Waited,
     Withdrawn,
 )
 from gpulab.telemetry.ledger import Ledger
@@ -34,6 +43,18 @@ FACTS = [
     TimedOut(8, 2),
     Freed(9, 0),
     Closed(9),
+]
+WORK = [
+    Attached(
+        9, "NVIDIA T4", "sim", 40, 320 * 10**9, "simulated: NVIDIA T4, published constants", "asked for"
+    ),
+    Launched(9, 0, "main", "copy", 4, 8192),
+    Sent(9, 1, "main", "in", 4096, "pinned"),
+    Started(10, 0),
+    Occupied(10, 4, 4),
+    Ended(11, 0),
+    Marked(12, 2, "main"),
+    Waited(12, 3, "side", 2),
 ]
 
 
@@ -166,11 +187,12 @@ def test_columns_are_whole_number_arrays_with_the_serial_in_front():
 
 def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    Ledger(FACTS).to_jsonl(path)
+    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:], *WORK]
+    Ledger(facts).to_jsonl(path)
 
-    assert {type(fact).__name__ for fact in FACTS} == set(KINDS)
-    assert Ledger.from_jsonl(path) == Ledger(FACTS)
-    assert path.read_bytes().count(b"\n") == len(FACTS) + 1
+    assert {type(fact).__name__ for fact in facts} == set(KINDS)
+    assert Ledger.from_jsonl(path) == Ledger(facts)
+    assert path.read_bytes().count(b"\n") == len(facts) + 1
     assert b"\r" not in path.read_bytes()
 
 
@@ -213,6 +235,17 @@ def test_a_broken_line_is_named_with_its_place_and_nothing_before_it_is_lost(tmp
     assert "line 4" in str(fault.value)
     assert fault.value.good == FACTS[:2]
     assert fault.value.rows[0][0::2] == (4, line)
+
+
+def test_bytes_that_are_no_text_are_named_and_nothing_before_them_is_lost(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    lines = list(Ledger(FACTS[:3]).lines())
+    path.write_bytes("\n".join(lines).encode() + b'\n["Claimed",5,9,"ar\xff\xfena",1,["units",1,false],""]\n')
+
+    with pytest.raises(TraceFault, match="line 5") as fault:
+        Ledger.from_jsonl(path)
+
+    assert fault.value.good == FACTS[:3]
 
 
 def test_a_file_that_is_no_ledger_is_refused_at_its_first_line(tmp_path):

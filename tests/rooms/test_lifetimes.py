@@ -1,5 +1,5 @@
 from gpulab.report.lifetimes import Level, Lifetime, lifetimes, resources, stacked
-from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, TimedOut, Used
+from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Returned, TimedOut, Used
 from gpulab.telemetry.shape import Contiguous, Units
 
 OPEN = Opened(0, "arena", 100, "B")
@@ -40,6 +40,19 @@ def test_levels_are_held_used_and_waiting_units_after_each_change():
     assert of(*facts).levels() == [
         *(Level(1, 1, 0, 0, 10), Level(2, 2, 10, 10, 0), Level(3, 3, 10, 4, 0)),
         *(Level(4, 4, 10, 4, 5), Level(5, 5, 10, 4, 0), Level(6, 6, 0, 0, 0)),
+    ]
+
+
+def test_a_part_that_goes_back_takes_idle_units_first_and_the_rest_is_held_on():
+    facts = [
+        *(Claimed(1, 0, "arena", 10, Units(10)), Granted(1, 0, -1, 10), Used(2, 0, 7)),
+        *(Returned(3, 0, 2), Returned(4, 0, 3), Returned(5, 0, 5), Freed(6, 0)),
+    ]
+
+    levels = of(*facts).levels()
+
+    assert [(level.time_ns, level.held, level.used) for level in levels] == [
+        *((1, 10, 10), (2, 10, 7), (3, 8, 7), (4, 5, 5), (6, 0, 0)),
     ]
 
 
@@ -91,3 +104,23 @@ def test_a_grant_is_placed_inside_the_segment_that_was_there_then():
     assert (places[2], places[3]) == (4, 15)
     assert 4 not in places
     assert 5 not in places
+
+
+def test_pages_that_touch_are_one_box_whatever_lies_between_their_grants():
+    pages = [life(0, 1000, 10, 1), life(2, 1010, 10, 5), life(3, 1020, 10, 6, over=9)]
+    other = life(1, 5000, 7, 3)
+    grants = [life(4, 1005, 20, 7), life(5, 5001, 2, 8)]
+
+    places = stacked([pages[0], other, *pages[1:]], grants)
+
+    assert [places[claim] for claim in (0, 2, 3)] == [0, 10, 20]
+    assert (places[1], places[4], places[5]) == (30, 5, 31)
+
+
+def test_a_page_that_was_there_before_its_neighbour_came_is_a_box_of_its_own():
+    assert stacked([life(0, 1000, 10, 1, over=3), life(1, 1010, 10, 4)], []) == {0: 0, 1: 0}
+
+
+def test_a_page_that_comes_again_beside_one_that_stayed_has_its_place_again():
+    pages = [life(0, 1000, 10, 1, over=3), life(1, 1010, 10, 2), life(2, 1000, 10, 5)]
+    assert stacked(pages, [life(3, 1004, 12, 6)]) == {0: 0, 1: 10, 2: 0, 3: 4}

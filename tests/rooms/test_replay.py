@@ -7,6 +7,7 @@ from gpulab.datasets import Request
 from gpulab.errors import AllocatorFault, BrokenLaw
 from gpulab.memory.allocator import Allocator
 from gpulab.memory.arena import BestFit, Bump, FirstFit
+from gpulab.memory.pools import CuPyPool
 from gpulab.memory.replay import ByteClaim, claims_from, replay
 from gpulab.report.account import Account
 from gpulab.report.audit import audit
@@ -250,3 +251,17 @@ def test_everything_granted_is_freed_by_the_end(kind):
     assert arena.held() == ()
     assert len(ledger.of(Freed)) == len(ledger.of(Granted)) == 30
     assert audit(ledger) == []
+
+
+def test_a_claim_that_no_empty_pool_could_serve_does_not_hold_up_the_line():
+    # 12,800 B of a device, of which the pool may take 1,024: the second claim fits the device, never the pool.
+    pool = CuPyPool(12_800, limit=1024)
+    assert (pool.could_hold(1024), pool.could_hold(1025)) == (True, False)
+    claims = [ByteClaim(0, 512, 10, "a"), ByteClaim(1, 4096, 10, "too large"), ByteClaim(2, 512, 10, "c")]
+    ledger = replay(claims, pool)
+    held = {fact.claim for fact in ledger.of(Granted)}
+    owners = {fact.owner for fact in ledger.of(Claimed) if fact.claim in held and fact.resource == "pool"}
+    assert owners == {"a", "c"}
+    gone = {fact.claim for fact in ledger.of(Withdrawn)}
+    assert "too large" in {fact.owner for fact in ledger.of(Claimed) if fact.claim in gone}
+    assert ledger.end_ns == 12

@@ -127,8 +127,15 @@ def test_the_lock_covers_what_the_project_asks_for_and_setuptools():
         assert all(requirement.specifier.contains(version) for version in found), f"{requirement}: make lock"
 
 
-def test_nothing_locked_needs_cuda():
+def test_nothing_locked_for_learners_needs_cuda():
     assert [name for name in locked() if re.search("cupy|cuda|nvrtc", name)] == []
+
+
+def test_the_compiler_that_checks_kernels_has_a_lock_of_its_own_for_linux_alone():
+    text = (ROOT / ".ci/lock-nvrtc.txt").read_text(encoding="utf-8")
+    assert re.match(r"nvidia-cuda-nvrtc==\S+ ; sys_platform == 'linux' \\\n +--hash=sha256:", text)
+    assert len(re.findall(r"^\S", text, flags=re.MULTILINE)) == 1
+    assert "://" not in text
 
 
 # make
@@ -307,7 +314,7 @@ def machine(tmp_path):
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).symlink_to(shutil.which(name))
     note = f'#!{shutil.which("bash")}\necho "${{0##*/}} $* no_skip=$GPULAB_NO_SKIP" >> {tmp_path}/calls\n'
-    for name in ("apt-get", "make", "git", "uv", "bwrap", "chromium"):
+    for name in ("apt-get", "make", "git", "uv", "bwrap", "g++", "chromium"):
         executable(path / name, note)
     executable(path / "fc-list", f"#!{shutil.which('bash')}\necho DejaVu\n")
     executable(path / "id", f"#!{shutil.which('bash')}\necho 0\n")
@@ -327,9 +334,10 @@ def test_ci_runs_make_test_with_no_skips_allowed(machine):
 def test_ci_installs_only_what_is_missing_after_an_update(machine):
     (machine / "path" / "chromium").unlink()
     (machine / "path" / "bwrap").unlink()
+    (machine / "path" / "g++").unlink()
     assert ci(machine) == [
         "apt-get update no_skip=",
-        "apt-get install -y --no-install-recommends bubblewrap chromium no_skip=",
+        "apt-get install -y --no-install-recommends bubblewrap g++ chromium no_skip=",
         "make test no_skip=1",
     ]
 

@@ -77,10 +77,26 @@ def test_a_shape_survives_json(shape):
 
 
 @pytest.mark.parametrize(
-    "data", [["cloud", 1], ["contiguous", 1, 2, False, 9], ["contiguous", 1, 1, False, False]]
+    "data",
+    [
+        ["cloud", 1],
+        ["contiguous", 1, 2, False, 9],
+        ["contiguous", 1, 1, False, False],
+        ["contiguous", 1.5, 1, False],
+        ["contiguous", "1", 1, False],
+        ["contiguous", True, 1, False],
+        ["contiguous", 1, 0, False],
+        ["units", 3, 0],
+        ["units"],
+        ["slots", 2, [0.5], False],
+        ["slots", 2, [0], None],
+        ["gang", [["units", 1, False]], 1, False],
+        ["gang", [["units", None, False]], True, False],
+        [],
+    ],
 )
 def test_json_that_is_no_shape_is_refused(data):
-    with pytest.raises((KeyError, TypeError)):
+    with pytest.raises((KeyError, TypeError, ValueError)):
         shape_from_json(data)
 
 

@@ -101,8 +101,16 @@ def traps(draw: Random, rules: dict, count: int, capacity: int = 4 * GiB) -> Cas
 
 
 def graded_case(draw: Random, rules: dict, number: int, count: int = 400) -> Case:
-    """Graded and visible cases: every third holds traps, the others are chats."""
-    return traps(draw, rules, count) if number % 3 == 2 else chats(draw, count)
+    """Graded and visible cases: every third holds traps, the others are chats.
+
+    30 to 70 % of the claims are large: then neither the rule for large ones nor the one for small ones can
+    be left out (a threshold near the median makes it so in all but a few draws).
+    """
+    while True:
+        case = traps(draw, rules, count) if number % 3 == 2 else chats(draw, count)
+        large = sum(claim.size >= rules["threshold"] for claim in case.claims)
+        if 3 * count <= 10 * large <= 7 * count:
+            return case
 
 
 def small_case(draw: Random, rules: dict, count: int = 12) -> Case:

@@ -1,7 +1,7 @@
 """What feedback on 02.first-fit says: one rule and one question a misconception."""
 
 from autograder.checks.lab02.pieces import Pieces
-from autograder.judge import Feedback
+from autograder.verdict import Feedback
 from gpulab.units import format_bytes
 
 # tag -> (the rule in a sentence, the question)
@@ -30,10 +30,6 @@ RULES = {
         "A claim is refused only when no hole fits.",
         "{pieces} would hold it. What does your search skip?",
     ),
-    "rule-refuses": (
-        "A claim goes to the lowest legal address.",
-        "The rule found no place here. What did your earlier answers do differently?",
-    ),
     "exact-fit-kept": (
         "No byte is held by two claims.",
         "A claim here once filled its hole to the last byte. What is left of a hole after that?",
@@ -55,7 +51,10 @@ RULES = {
         "Which loop does not end, and what should end it?",
     ),
     "unsendable": ("Answers are plain numbers or None.", "What type is it that you return?"),
-    "wrong-type": ("Answers are plain numbers or None.", "What type is it that you return?"),
+    "silent": (
+        "Every answer comes in time.",
+        "Which call takes long, and longer the more claims there were?",
+    ),
     "not-solved": (
         "`place` and `reclaim` are yours to write.",
         "Which bytes are free before the first claim?",
@@ -64,14 +63,14 @@ RULES = {
 _CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
-def describe(outcome, pieces: Pieces, lowest: int | None, got: int | None, size: int) -> None:
+def describe(outcome, pieces: Pieces, lowest: int, got: int | None, size: int) -> None:
     """Fill in what was expected and got when ``size`` bytes did not go to ``lowest``, the rule's place."""
     names = [
         f"[{piece.start:,}, {piece.end:,}) ({piece.kind}"
         + (f" since #{piece.since})" if piece.kind != "fresh" else ", never granted)")
         for piece in pieces.covering
     ]
-    outcome.expected = "None: no hole fits" if lowest is None else f"offset {lowest:,}"
+    outcome.expected = f"offset {lowest:,}"
     outcome.got = "None (refused)" if got is None else f"offset {got:,}"
     outcome.numbers = {"pieces": " and ".join(names) or "no hole", "size": size}
     if got is None and outcome.tag == "higher-hole":
@@ -79,7 +78,11 @@ def describe(outcome, pieces: Pieces, lowest: int | None, got: int | None, size:
 
 
 def feedback(outcome, rules: dict, where: str) -> Feedback:
-    """The feedback of one outcome; ``where`` says what the picture shows, '' for no picture."""
+    """The feedback of one outcome; ``where`` says what the picture shows.
+
+    With '' the outcome belongs to a graded trace that must not be shown: no event, no number, no text of
+    an exception (it may quote one), no picture.
+    """
     rule, question = RULES.get(outcome.tag, _CHANNEL)
     numbers = outcome.numbers
     named = {
@@ -87,32 +90,37 @@ def feedback(outcome, rules: dict, where: str) -> Feedback:
         "threshold": format_bytes(rules["threshold"]),
         "boundary": format_bytes(rules["boundary"]),
     }
-    got = outcome.got or _said(outcome.tag, numbers)
-    expected = outcome.expected or "an answer"
-    event = f"#{outcome.event}" if where and outcome.event >= 0 else "in a graded trace, which is not shown"
-    if where and numbers.get("size"):
-        event += f", a claim of {format_bytes(numbers['size'])} ({numbers['size']:,} B)"
-    picture = _picture(outcome, where) if where and outcome.ledger is not None else None
+    expected, picture = outcome.expected or "an answer", None
+    got = outcome.got or _said(outcome.tag, numbers, quoting=bool(where))
     if not where:
-        named["pieces"], expected, got = (
-            "Some bytes",
-            "the rule's answer",
-            got if not outcome.got else "another",
-        )
-    return Feedback(rule.format(**named), event, expected, got, question.format(**named), picture, where)
+        named["pieces"], event = "Some bytes", "in a graded trace, which is not shown"
+        expected, got = "the rule's answer", "another" if outcome.got else got
+    elif outcome.event < 0 or outcome.ledger is None:
+        event = "before the first claim, when your object was made"
+    else:
+        event = f"#{outcome.event}"
+        if numbers.get("size"):
+            event += f", a claim of {format_bytes(numbers['size'])} ({numbers['size']:,} B)"
+        picture = _picture(outcome)
+    return Feedback(
+        rule.format(**named), event, expected, got[:400], question.format(**named), picture, where
+    )
 
 
-def _said(tag: str, numbers: dict) -> str:
+def _said(tag: str, numbers: dict, quoting: bool) -> str:
     line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
-    method = numbers.get("method", "place")
+    method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', 'place')}`"
+    text = numbers.get("text") if quoting else ""
     if tag == "not-solved":
-        return f"`{method}` is not solved yet{line}"
-    if "type" in numbers:
-        return f"`{method}` raised {numbers['type']}: {numbers.get('text', '')}{line}"
+        return f"{method} is not solved yet{line}"
+    if tag == "raised":
+        return f"{method} raised {numbers.get('type', 'an exception')}{f': {text}' if text else ''}{line}"
+    if tag == "too-long":
+        return f"{method} went on until it was interrupted{line}"
     return f"{tag}: {numbers.get('text', 'no usable answer')}{line}"
 
 
-def _picture(outcome, where: str) -> object:
+def _picture(outcome) -> object:
     from gpulab.report.charts import memory_map
 
     return memory_map(outcome.ledger, title="Your answers, up to the first fault", mark=[outcome.event])

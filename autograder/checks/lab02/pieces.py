@@ -55,8 +55,11 @@ class Pieces:
         self._read = len(ledger)
         self._free.sort(key=lambda piece: piece.start)
 
-    def grant(self, extent: Extent) -> None:
-        """Cut the newest grant out of the pieces; bytes left in front of it are padding."""
+    def grant(self, extent: Extent, multiple: int) -> None:
+        """Cut the newest grant out of the pieces; it had to start on a ``multiple``.
+
+        What is left in front is padding, if no earlier start was legal there; else a hole passed over.
+        """
         start, end = extent.offset, extent.end
         self._proved |= self._joins(self._covering(start, extent.size))
         if self._hole_end(start) == end:
@@ -66,20 +69,21 @@ class Pieces:
             if piece.end <= start or piece.start >= end:
                 after.append(piece)
                 continue
-            if piece.start < start:
-                after.append(Piece(piece.start, start - piece.start, "padding", self._event[extent.claim]))
+            front = start - piece.start
+            if 0 < front < multiple:
+                after.append(Piece(piece.start, front, "padding", self._event[extent.claim]))
+            elif front > 0:
+                after.append(Piece(piece.start, front, piece.kind, piece.since))
             if piece.end > end:
                 after.append(Piece(end, piece.end - end, piece.kind, piece.since))
         self._free = after
 
-    def missed(self, lowest: int | None, size: int) -> tuple[str, bool]:
+    def missed(self, lowest: int, size: int) -> tuple[str, bool]:
         """Why ``size`` bytes did not go to ``lowest``, the rule's place: the misconception's tag, and is it sure?
 
         Sure means that earlier answers proved the rest: who joins to the right and missed a place that needs a
         join to the left does not look left; who never joined anything may miss either.
         """
-        if lowest is None:
-            return "rule-refuses", False
         self.covering = self._covering(lowest, size)
         if len(self.covering) == 1:
             lost = self.covering[0].kind == "padding" and PADDING not in self._proved
@@ -99,8 +103,8 @@ class Pieces:
             return ("joins-left-only" if left else "no-coalescing"), True
         return "no-coalescing", True
 
-    def fault(self, fault: AllocatorFault, holes: tuple) -> str:
-        """The tag of an answer that broke a law of the arena."""
+    def fault(self, fault: AllocatorFault, holes: tuple, multiple: int) -> str:
+        """The tag of an answer that broke a law of the arena; the claim had to start on a ``multiple``."""
         if fault.law not in ("overlap", "bounds"):
             return fault.law
         offset, size = fault.numbers["offset"], fault.numbers["size"]
@@ -108,7 +112,7 @@ class Pieces:
         if other is not None and {offset, self._granted[other].start} & self._exact:
             return "exact-fit-kept"
         for start, length in holes:
-            if start <= offset < start + length and length >= size:
+            if offset == -(-start // multiple) * multiple < start + length and length >= size:
                 return "fits-before-aligning"
         return fault.law
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from autograder.channel import Asker
-from autograder.checks.lab02.predict_oom import answered_form
 from autograder.course import Course
-from autograder.judge import Commitments, Exercise, Feedback, Score, as_points
+from autograder.judge import Exercise, answered_form, as_points
+from autograder.verdict import Commitments, Feedback, Score
 from gpulab.memory.operations import run_operations
 from gpulab.memory.pools import PyTorchPool
 from gpulab.report.account import Account
@@ -52,9 +52,9 @@ _QUESTIONS = {
     "empties-cache": "A segment that holds a live weight: can it go back to the device?",
     "temp-is-stranded": "The temporary itself is free again. What sits in its segment, and how much is left beside it?",
     "no-rounding": "11 MiB reserve 12. How much does your temporary reserve?",
-    "per-layer-once": "Do later layers find room in what earlier ones left over? Look at the second and third weight.",
+    "per-layer-once": "Look at the second and third weight: do later layers find room in what earlier ones left over?",
     "cap-above-temp": "With your cap, is a segment of {temp} MiB still split?",
-    "cap-too-small": "PyTorch refuses a cap below 20 MiB.",
+    "cap-too-small": "PyTorch refuses a cap below 20 MiB. Which of those it takes keeps segments whole?",
     "other-number": "Which claims of the first three layers found a free piece, and which asked the device?",
 }
 
@@ -76,11 +76,14 @@ class Strand(Exercise):
             draw = course.public(self.id + "/variant", variant)
         while True:
             temp = draw.randrange(151, 700) | 1  # odd: rounding to 2 MiB shows
-            weight = draw.randrange(temp // 3, temp - 25)
+            weight = draw.randrange(temp // 5, temp // 2)
             layers = 3 if size == "tiny" else draw.randrange(24, 81)
             loading = Loading(layers, temp, weight)
             reserved, stranded = reserved_and_stranded(loading)
-            if stranded * 100 >= reserved * 15 or size == "tiny":
+            if size == "tiny" or (
+                stranded * 100 >= reserved * 15  # worth a cap
+                and reserved < layers * (temp + 1)  # later layers do find room in what earlier ones left
+            ):
                 return loading
 
     def watched(self, puzzle: Loading, part: str = "") -> Ledger:
@@ -207,7 +210,7 @@ def _guesses(loading: Loading) -> dict[str, dict[str, int]]:
             "reserved_mib": reserved // segment * loading.temp_mib,
             "stranded_mib": reserved // segment * loading.temp_mib - live,
         },
-        "temp-is-stranded": {"stranded_mib": reserved // segment * segment},
+        "temp-is-stranded": {"stranded_mib": reserved // segment * loading.temp_mib},
     }
 
 
