@@ -283,7 +283,11 @@ def test_what_was_never_granted_cannot_be_freed(thing):
     assert pool.held() == (held,)
 
 
-@pytest.mark.parametrize("claim", [99, -1, True, "0", EqualToEverything()], ids=lambda claim: f"{type(claim).__name__} {claim!r:.6}")
+@pytest.mark.parametrize(
+    "claim",
+    [99, -1, True, "0", EqualToEverything()],
+    ids=lambda claim: f"{type(claim).__name__} {claim!r:.6}",
+)
 def test_only_a_claim_that_waits_can_be_retried_or_withdrawn(claim):
     pool = CuPyPool(8 * MiB)
     pool.allocate(512)
