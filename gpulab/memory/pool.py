@@ -27,7 +27,7 @@ from gpulab.units import whole
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
-_HOOKS = ("prepare", "take", "give", "trim", "grown", "collect", "shelf_for", "keep")
+_HOOKS = ("prepare", "take", "give", "trim", "grown", "collect", "segment_size", "shelf_for", "keep")
 
 
 class Pool(ABC):
@@ -110,6 +110,10 @@ class Pool(ABC):
     def collect(self, need: int) -> list[int]:
         """The chunks to hand back before the device is asked for ``need`` bytes; none here."""
         return []
+
+    def segment_size(self, size: int) -> int:
+        """Bytes that the device must give an empty pool for a claim of ``size``: as many here."""
+        return size
 
     def shelf_for(self, size: int, stream: int) -> "SortedList | None":
         """Where the free chunks of a segment stand that is grown for ``size`` bytes. None: they are never cut."""
@@ -201,8 +205,8 @@ class Pool(ABC):
     @final
     def could_hold(self, size: int) -> bool:
         """Whether ``size`` bytes would fit if nothing else were held: their segment within device and limit."""
-        most = self.capacity if self.limit is None else min(self.capacity, self.limit)
-        return self.segment_size(_round(size)) <= most
+        most = min(self.capacity, self.limit or self.capacity)
+        return self.segment_size(-(-size // ALIGNMENT) * ALIGNMENT) <= most
 
     @final
     def withdraw(self, claim: int) -> None:

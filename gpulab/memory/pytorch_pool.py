@@ -87,11 +87,7 @@ class PyTorchPool(Pool):
         if chunk is not None:
             return ["chunk", chunk.start]
         self._missed = size, stream
-        if self.expandable:
-            return ["grow", size]
-        if size <= SMALL_CLAIM:
-            return ["grow", SMALL_SEGMENT]
-        return ["grow", LARGE_SEGMENT if size < LARGE_CLAIM else -(-size // SEGMENT_STEP) * SEGMENT_STEP]
+        return ["grow", size if self.expandable else self.segment_size(size)]
 
     def give(self, chunk: int, stream: int) -> list[int]:
         if self.garbage_permille is not None:
@@ -114,6 +110,13 @@ class PyTorchPool(Pool):
         large = [chunk for chunk in self.segments.returnable() if chunk.size > SMALL_SEGMENT]
         ages = {chunk: self._turn - self._freed[chunk.start] for chunk in large}
         return [chunk.start for chunk in _oldest(ages, surplus)]
+
+    def segment_size(self, size: int) -> int:
+        if size <= SMALL_CLAIM:
+            return SMALL_SEGMENT
+        if self.expandable:
+            return -(-size // LARGE_SEGMENT) * LARGE_SEGMENT
+        return LARGE_SEGMENT if size < LARGE_CLAIM else -(-size // SEGMENT_STEP) * SEGMENT_STEP
 
     def shelf_for(self, size: int, stream: int) -> "SortedList":
         shelves = self._small if size <= SMALL_CLAIM else self._large

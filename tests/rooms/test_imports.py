@@ -31,7 +31,7 @@ POSIX_ONLY = {"fcntl", "pwd", "grp", "resource", "termios", "tty", "pty", "posix
 
 MODULE_LINES, FUNCTION_LINES = 270, 45
 # Longer on purpose; the reason stands in gpulab/DESIGN.md.
-LONGER = {"memory/pool.py": 310}
+LONGER = {"memory/pool.py": 330}
 
 
 def name_of(path: Path) -> str:

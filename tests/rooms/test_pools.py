@@ -370,6 +370,25 @@ def test_a_copy_of_an_expandable_pool_is_a_pool_of_its_own():
     assert len(twin.ledger) > len(pool.ledger)
 
 
+@pytest.mark.parametrize(
+    ("pool", "most"),
+    [
+        (CuPyPool(30 * MiB), 30 * MiB),
+        (CuPyPool(30 * MiB, limit=7 * MiB), 7 * MiB),
+        (PyTorchPool(30 * MiB), 30 * MiB),
+        (PyTorchPool(19 * MiB), 18 * MiB),
+        (PyTorchPool(9 * MiB), 1 * MiB),
+        (expandable(39 * MiB), 20 * MiB),
+        (expandable(19 * MiB), 1 * MiB),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_an_empty_pool_could_hold_is_what_it_holds(pool, most):
+    assert (pool.could_hold(most), pool.could_hold(most + 1)) == (True, False)
+    for size in (most, most + 1):
+        assert succeeds(pool, size) is pool.could_hold(size)
+
+
 def test_what_fits_next_is_not_known_of_expandable_pools():
     with pytest.raises(ValueError, match="expandable"):
         largest_next(expandable())
