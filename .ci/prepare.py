@@ -205,7 +205,11 @@ def write_lock():
     status = subprocess.call([*command, "pyproject.toml", "-o", LOCK], cwd=ROOT)
     compiler = [uv, "pip", "compile", *options.split(), "-", "-o", NVRTC_LOCK]
     status = status or subprocess.run(compiler, input=NVRTC, text=True, cwd=ROOT, check=False).returncode
-    say(f"{LOCK} and {NVRTC_LOCK} written." if status == 0 else f"uv could not write the lock (status {status}).")
+    say(
+        f"{LOCK} and {NVRTC_LOCK} written."
+        if status == 0
+        else f"uv could not write the lock (status {status})."
+    )
     return status
 
 

@@ -177,7 +177,9 @@ def write_soak_report(rows: list[tuple[str, str, str]], status: int) -> None:
 
 
 def pytest_configure(config) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started with "&": what we start would ignore it, too
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # started with "&": what we start would ignore it, too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Tally(), "gpulab-tally")
 

@@ -75,23 +75,14 @@ def test_no_generated_file_is_tracked():
     assert [name for name in tracked() if made.search(name)] == []
 
 
-def test_no_tracked_file_names_a_package_index_or_a_machine():
-    # Put together here, so that this file does not name them either.
-    words = [
-        "pypi" + ".org",
-        "python" + "hosted",
-        "/ro" + "ot/",
-        "/work/" + "main",
-        "/opt/" + "pypi",
-        "/opt/" + "wheels",
-    ]
-    found = [
-        f"{name}: {word}"
-        for name in tracked()
-        if (ROOT / name).is_file()
-        for word in words
-        if word.encode() in (ROOT / name).read_bytes()
-    ]
+def test_no_tracked_file_names_a_package_index_or_a_path_of_this_machine():
+    here = [f"{folder}/".encode() for folder in (ROOT, Path.home()) if len(folder.parts) > 1]
+    index = re.compile(rb"https?://\S+/simple\b|^\s*(extra-)?index-url", re.MULTILINE)
+    found = []
+    for name in tracked():
+        text = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
+        found += [f"{name}: {path.decode()}" for path in here if path in text]
+        found += [f"{name}: {match[0].decode()}" for match in index.finditer(text)]
     assert found == []
 
 
