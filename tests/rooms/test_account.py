@@ -347,7 +347,8 @@ def test_of_segments_that_touch_each_goes_back_by_itself():
 
     # pinned: 4 and 3, though with the segment between them they are one hole; liquid: 4 + 6
     assert Account(ledger, "device→extent").at(1) == Terms(20, 3, 0, 12, 0, 5)
-    waits.shape = Contiguous(10)
+    waits = Claimed(1, 7, "pool", 10, Contiguous(10))
+    ledger = layered(*held, waits, segments=((0, 6), (6, 4), (10, 4)))
     assert Account(ledger, "device→extent").at(1) == Terms(20, 3, 0, 0, 10, 7)
 
 
