@@ -166,8 +166,8 @@ class PyTorchPool(Pool):
         """The smallest oversize chunk that suffices, else several, largest first; none if too few."""
         if self.max_split_size is None or self.expandable:
             return []
-        shelf, wanted = self.shelf_for(size, stream), max(size, self.max_split_size)
-        one = self.segments.best_fit(shelf, wanted)
+        shelf, wanted = self.shelf_for(size, stream), size
+        one = self.segments.best_fit(shelf, wanted)  # oversize, or `take` had taken it
         if one is not None:
             return [one]
         several = []

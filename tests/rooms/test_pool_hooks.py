@@ -238,6 +238,19 @@ def test_a_chunk_of_another_stream_is_taken_only_after_its_mark():
     check(pool.ledger)
 
 
+def test_a_chunk_that_went_to_another_stream_is_now_behind_that_one():
+    clock = Clock()
+    streams = Streams(clock)
+    pool = Answers(take=[GROW, ["chunk", 0], ["chunk", 0]], give=[[]] * 2, progress=streams, clock=clock)
+    pool.free(pool.allocate(512, stream=0))
+    extent = pool.allocate(512, stream=1)
+    streams.run(1, 100)
+    pool.free(extent)
+
+    with pytest.raises(StreamFault, match="stream 1, on which it was freed"):
+        pool.allocate(512, stream=0)
+
+
 def test_a_rule_that_cuts_says_how_much_it_keeps():
     class Cuts(Pool):
         answer = 512
