@@ -6,6 +6,7 @@ trusted by the judge: delete or patch it, and the worst outcome is one's own ver
 """
 
 import _thread
+import ctypes
 import json
 import math
 import operator
@@ -226,8 +227,12 @@ class TimeNet:
 
 
 def _interrupt_main() -> None:
-    """As if the learner had pressed stop. A real signal, where there is one, also ends a ``sleep``."""
-    if hasattr(signal, "pthread_kill") and callable(signal.getsignal(signal.SIGINT)):
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    """As if the learner had pressed stop. A real signal, where it is heard, also ends a ``sleep``."""
+    main = threading.main_thread().ident
+    if not callable(signal.getsignal(signal.SIGINT)):  # ignored, as in whatever a shell started with "&"
+        stop = ctypes.py_object(KeyboardInterrupt)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(main), stop)
+    elif hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, signal.SIGINT)
     else:
         _thread.interrupt_main()

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 from collections import defaultdict
@@ -176,6 +177,8 @@ def write_soak_report(rows: list[tuple[str, str, str]], status: int) -> None:
 
 
 def pytest_configure(config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started with "&": what we start would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Tally(), "gpulab-tally")
 
 

@@ -226,6 +226,7 @@ def test_other_mistakes_in_answers_have_their_own_tags():
     assert OOM.practise(course, task, {**right, "blocks_it": "zz"}).tag == "wrong-pin"
     assert OOM.practise(course, task, {**right, "largest_a": 5}).tag == "other-number"
     assert OOM.practise(course, task, {**right, "largest_a": str(right["largest_a"])}).tag == "other-number"
+    assert OOM.practise(course, task, {"largest_a": float(right["largest_a"])}).build_share == 0.0
     shares = [OOM.practise(course, task, {name: value}).build_share for name, value in right.items()]
     assert shares == [pytest.approx(part / 7) for part in (3, 2, 2)]
     loading = STRAND.puzzle(course, "ann")
@@ -755,7 +756,10 @@ def test_a_code_that_answers_differently_the_second_time_is_shown_what_it_did_th
             return None if len(calls) == 3 else super().place(size)
 
     score, asks = graded(Once)
-    assert (score.tag, score.feedback.where) == ("refused-hole", "")
+    said = score.feedback
+    assert (score.tag, said.where) == ("refused-hole", "")
+    assert (said.expected, said.got, said.picture) == ("the rule's answer", "another", None)
+    assert said.question.startswith("Some bytes would hold it.")
     assert score.build_share == pytest.approx(0.2 * 11 / 12)
     assert asks < 200_000
     assert not numbers_in(score) & graded_numbers(COURSES[0])

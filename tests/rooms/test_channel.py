@@ -216,6 +216,15 @@ def test_a_call_without_end_is_interrupted_and_named_with_its_line(asker, what):
     assert asker.ask("say", ["numpy"]) == 4096
 
 
+def test_a_call_without_end_is_interrupted_where_nobody_can_press_stop(asker):
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in whatever a shell started with "&"
+    try:
+        assert verdict(asker, "say", ["endless"]).tag == "too-long"
+    finally:
+        signal.signal(signal.SIGINT, heard)
+    assert asker.ask("say", ["numpy"]) == 4096
+
+
 def test_a_call_that_is_only_told_is_judged_under_its_own_name(asker):
     assert verdict(asker, "say", ["numpy"], [["reclaim", ["raise"]]]).detail["method"] == "reclaim"
     assert verdict(asker, "say", ["numpy"], [["reclaim", ["endless"]]]).detail["method"] == "reclaim"

@@ -76,14 +76,13 @@ class Strand(Exercise):
             draw = course.public(self.id + "/variant", variant)
         while True:
             temp = draw.randrange(151, 700) | 1  # odd: rounding to 2 MiB shows
-            weight = draw.randrange(temp // 5, temp // 2)
+            weight = draw.randrange(
+                temp // 5, temp // 2
+            )  # so later layers find room in what earlier ones left
             layers = 3 if size == "tiny" else draw.randrange(24, 81)
             loading = Loading(layers, temp, weight)
             reserved, stranded = reserved_and_stranded(loading)
-            if size == "tiny" or (
-                stranded * 100 >= reserved * 15  # worth a cap
-                and reserved < layers * (temp + 1)  # later layers do find room in what earlier ones left
-            ):
+            if size == "tiny" or stranded * 100 >= reserved * 15:
                 return loading
 
     def watched(self, puzzle: Loading, part: str = "") -> Ledger:
