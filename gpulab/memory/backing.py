@@ -35,7 +35,7 @@ class Backing:
         while growth[1] > pool.room_bytes:
             self._write(Refused, growth[0], pool.capacity - pool.total_bytes, pool.room_bytes)
             chunks = answers.trimmed(pool, growth[1], claim)
-            if not chunks and pool.wait_for_users():
+            if not chunks and pool.holdings.wait_for_users():
                 chunks = answers.trimmed(pool, growth[1], claim)
             if not chunks:
                 self.waiting[claim] = growth
@@ -51,6 +51,11 @@ class Backing:
         except Exception as wrong:
             raise hook_raised(pool, "grown", (chunk.start, chunk.size, stream), wrong, claim) from wrong
         return chunk
+
+    def spend(self, host_ns: int) -> None:
+        """Move the clock on by ``host_ns``: what a call costs."""
+        clock = self.pool.clock
+        clock.advance_to(clock.now_ns + host_ns)
 
     def leave(self, claim: int) -> None:
         """``claim`` waits for the device no more."""
@@ -80,7 +85,7 @@ class Backing:
             self.marks.pop(chunk.start, None)
             for claim in pool.segments.hand_back(chunk):
                 if pool.costs is not None:
-                    pool.spend(pool.costs.unmap_ns if pool.segments.paged else pool.costs.free_ns)
+                    self.spend(pool.costs.unmap_ns if pool.segments.paged else pool.costs.free_ns)
                 self._write(Freed, claim)
 
     def _take(self, growth: tuple[int, int], rounded: int, wanted: int, stream: int) -> Chunk:
@@ -92,7 +97,7 @@ class Backing:
                 self._write(Withdrawn, unmet.pop())
             claim = unmet.pop() if unmet else self._claim(size)
             if pool.costs is not None:
-                pool.spend(pool.costs.map_ns if pool.segments.paged else pool.costs.growth_ns(size))
+                self.spend(pool.costs.map_ns if pool.segments.paged else pool.costs.growth_ns(size))
             self._write(Granted, claim, start, size)
             return claim
 

@@ -9,17 +9,17 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, final
 
 from gpulab.memory import answers
-from gpulab.memory.awaiting import Awaiting
 from gpulab.memory.backing import Backing
-from gpulab.memory.chunks import Chunk, Chunks
+from gpulab.memory.chunks import Chunks
 from gpulab.memory.costs import Costs
-from gpulab.memory.explain import bad_owner, bad_size, hook_raised, not_held, not_waiting, positive_bytes
-from gpulab.memory.extent import ALIGNMENT, Extent, extent_of
+from gpulab.memory.explain import bad_owner, bad_size, not_waiting, positive_bytes
+from gpulab.memory.extent import ALIGNMENT, Extent
+from gpulab.memory.holdings import Holdings
 from gpulab.memory.hooks import prepare_safely, refuse_taken_names
 from gpulab.memory.segments import Segments
 from gpulab.memory.streams import Progress, Streams, stream_number
 from gpulab.telemetry.clock import Clock
-from gpulab.telemetry.events import Claimed, Freed, Granted, Opened, Used, Withdrawn
+from gpulab.telemetry.events import Claimed, Opened, Withdrawn
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Free
 from gpulab.units import whole
@@ -70,7 +70,7 @@ class Pool(ABC):
         self.costs, self.progress = costs, progress or Streams(self.clock)
         self.segments: Chunks = books or Segments()
         self._wanted: dict[int, tuple[int, str, int]] = {}  # waiting claims: asked bytes, owner, stream
-        self._awaiting, self.backing = Awaiting(self.progress), Backing(self)
+        self.backing, self.holdings = Backing(self), Holdings(self)
         self._shapes: dict[int, Contiguous] = {}  # of the sizes seen: equal claims share one
         self._claims = 0
         self.ledger.write(Opened, self.clock.now_ns, self.device, self.capacity, "B", "")
@@ -142,10 +142,12 @@ class Pool(ABC):
             claim = self.queue(size, owner, stream=stream)
         elif type(claim) is not int or claim not in self._wanted:
             raise not_waiting(self, claim)
-        asked, _, stream = self._wanted[claim]
+        wanted = self._wanted[claim]
+        asked, _, stream = wanted
         rounded = -(-asked // ALIGNMENT) * ALIGNMENT
-        if self._awaiting.counts:
-            self._settle()
+        holdings = self.holdings
+        if holdings.awaiting.counts:
+            holdings.settle()
         chunk = answers.taken(self, rounded, stream, claim)
         if type(chunk) is int:
             chunk = self.backing.grow(claim, rounded, chunk, stream)
@@ -153,8 +155,10 @@ class Pool(ABC):
             if self.backing.waiting:
                 self.backing.leave(claim)
             if self.costs is not None:
-                self.spend(self.costs.hit_ns)
-        return self._hold(chunk, claim, rounded, stream)
+                self.backing.spend(self.costs.hit_ns)
+        extent = holdings.hold(chunk, claim, rounded, wanted)
+        del self._wanted[claim]
+        return extent
 
     @final
     def queue(self, size: int, owner: str = "", *, stream: int = 0) -> int:
@@ -185,11 +189,7 @@ class Pool(ABC):
         Raises:
             AllocatorFault: it is not held: freed twice, or never granted here; or ``give`` answered wrongly.
         """
-        chunk = self._held_as(extent)
-        if self._awaiting.uses and self._awaiting.begin(chunk):
-            self.ledger.write(Used, self.clock.now_ns, extent.claim, 0)
-        else:
-            self._release(chunk)
+        self.holdings.free(extent)
 
     @final
     def record_use(self, extent: Extent, stream: int) -> None:
@@ -200,7 +200,7 @@ class Pool(ABC):
         Raises:
             AllocatorFault: ``extent`` is not held. StreamFault: ``stream`` is no stream.
         """
-        self._awaiting.record(self._held_as(extent), stream_number(stream))
+        self.holdings.record_use(extent, stream_number(stream))
 
     @final
     def could_hold(self, size: int) -> bool:
@@ -225,7 +225,7 @@ class Pool(ABC):
         waits for the streams that freed chunks wait for.
         """
         before = self.total_bytes
-        self.wait_for_users()
+        self.holdings.wait_for_users()
         while chunks := answers.trimmed(self, self.capacity, None):
             self.backing.hand_back(chunks)
         return before - self.total_bytes
@@ -261,68 +261,10 @@ class Pool(ABC):
 
     def held(self) -> tuple[Extent, ...]:
         """The held extents in order of their offsets. O(n log n) in the number of chunks."""
-        waits = self._awaiting.counts
-        extents = (chunk.extent for chunk in self.segments.held())
-        return tuple(extent for extent in extents if extent.claim not in waits)
-
-    @final
-    def spend(self, host_ns: int) -> None:
-        """Move the clock on by ``host_ns``: what a call costs."""
-        self.clock.advance_to(self.clock.now_ns + host_ns)
-
-    @final
-    def wait_for_users(self) -> bool:
-        """Let the host wait for every stream that a freed chunk waits for; False if none does."""
-        if not self._awaiting.counts:
-            return False
-        self._awaiting.wait()
-        self._settle()
-        return True
+        return self.holdings.held()
 
     @final
     def next_claim(self) -> int:
         """A new serial, for a claim on the pool or, by the pool, on the device."""
         self._claims += 1
         return self._claims - 1
-
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _hold(self, chunk: Chunk, claim: int, rounded: int, stream: int) -> Extent:
-        books, segment, start, now_ns = self.segments, chunk.segment, chunk.start, self.clock.now_ns
-        size = chunk.size
-        if size > rounded and segment.shelf is not books.uncut:
-            size = answers.kept(self, size, rounded, claim)
-        asked, owner, _ = self._wanted.pop(claim)
-        books.hold(chunk, size)
-        chunk.extent = extent = extent_of((claim, start, size, asked, owner))
-        chunk.stream = stream
-        used = (Used, now_ns, claim, asked) if asked < size else ()
-        self.ledger.write(Granted, now_ns, claim, start, size, *used, *segment.note(start, size, now_ns))
-        return extent
-
-    def _release(self, chunk: Chunk) -> None:
-        start, size, stream, claim = chunk.start, chunk.size, chunk.stream, chunk.extent.claim
-        books, segment, now_ns = self.segments, chunk.segment, self.clock.now_ns
-        if segment.shelf is books.uncut:
-            self.backing.marks[start] = self.progress.mark(stream)
-        free = books.set_free(chunk).start
-        self.ledger.write(Freed, now_ns, claim, *segment.note(start, -size, now_ns))
-        try:
-            back = self.give(free, stream)
-        except Exception as wrong:
-            raise hook_raised(self, "give", (free, stream), wrong, claim) from wrong
-        if back != []:
-            self.backing.hand_back(answers.returnable(self, "give", (free, stream), back, claim))
-
-    def _settle(self) -> None:
-        for chunk in self._awaiting.reached():
-            self._release(chunk)
-
-    def _held_as(self, extent: object) -> Chunk:
-        try:
-            chunk = self.segments.chunks[extent.offset]
-        except Exception:  # whatever it is, it is none of ours
-            raise not_held(self, extent) from None
-        if chunk.extent is not extent or extent.claim in self._awaiting.counts:
-            raise not_held(self, extent)
-        return chunk

@@ -147,7 +147,7 @@ class Play:
     def free_everything(self) -> None:
         while self.held:
             self.free(0, 0)
-        self.pool.wait_for_users()
+        self.pool.holdings.wait_for_users()
 
 
 def check_bytes(pool: Pool) -> None:

@@ -286,7 +286,7 @@ def test_a_rule_that_cuts_says_how_much_it_keeps():
     check(pool.ledger)
 
 
-@pytest.mark.parametrize("name", ["allocate", "free", "clock", "ledger", "segments", "_hold"])
+@pytest.mark.parametrize("name", ["allocate", "free", "clock", "ledger", "segments", "holdings"])
 def test_a_name_that_every_pool_needs_is_refused_by_name(name):
     class Takes(Pool):
         take = give = trim = lambda *anything: []
