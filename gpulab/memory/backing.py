@@ -38,13 +38,12 @@ class Backing:
             if not chunks and pool.holdings.wait_for_users():
                 chunks = answers.trimmed(pool, growth[1], claim)
             if not chunks:
-                self.waiting[claim] = growth
                 free, largest = pool.capacity - pool.used_bytes, max(books.largest(), pool.room_bytes)
                 self._write(Refused, claim, free, largest)
                 raise refused(pool, claim, rounded, growth[1])
             self.hand_back(chunks)
-            self.waiting[claim] = growth
             growth = self._ask(claim, books.growth(wanted, stream))
+        del self.waiting[claim]
         chunk = self._take(growth, rounded, wanted, stream)
         try:
             pool.grown(chunk.start, chunk.size, stream)
@@ -108,11 +107,11 @@ class Backing:
 
     def _ask(self, claim: int, need: int) -> tuple[int, int]:
         """The claim on the device that waits for ``claim``, if it still asks for ``need`` bytes; or a new one."""
-        if claim in self.waiting:
-            if self.waiting[claim][1] == need:
-                return self.waiting.pop(claim)
+        if claim in self.waiting and self.waiting[claim][1] != need:
             self.leave(claim)
-        return self._claim(need), need
+        if claim not in self.waiting:
+            self.waiting[claim] = self._claim(need), need
+        return self.waiting[claim]
 
     def _claim(self, size: int) -> int:
         serial, pool = self.pool.next_claim(), self.pool

@@ -343,12 +343,14 @@ def test_of_segments_that_touch_each_goes_back_by_itself():
     held = [Claimed(1, 5, "pool", 2, Contiguous(2)), Granted(1, 5, 0, 2)]
     held += [Claimed(1, 6, "pool", 1, Contiguous(1)), Granted(1, 6, 13, 1)]
     waits = Claimed(1, 7, "pool", 12, Contiguous(12))
-    ledger = layered(*held, waits, segments=((0, 6), (6, 4), (10, 4)))
+    touching = ((0, 6), (6, 4), (10, 4))
 
     # pinned: 4 and 3, though with the segment between them they are one hole; liquid: 4 + 6
-    assert Account(ledger, "device→extent").at(1) == Terms(20, 3, 0, 12, 0, 5)
+    account = Account(layered(*held, waits, segments=touching), "device→extent")
+    assert account.at(1) == Terms(20, 3, 0, 12, 0, 5)
     waits.shape = Contiguous(10)
-    assert Account(ledger, "device→extent").at(1) == Terms(20, 3, 0, 0, 10, 7)
+    account = Account(layered(*held, waits, segments=touching), "device→extent")
+    assert account.at(1) == Terms(20, 3, 0, 0, 10, 7)
 
 
 def test_a_segment_that_goes_back_takes_its_bytes_from_the_pool():

@@ -8,7 +8,7 @@ from gpulab.memory.pool import Pool
 from gpulab.memory.streams import Streams
 from gpulab.report.audit import check
 from gpulab.telemetry.clock import Clock
-from gpulab.telemetry.events import Freed, Granted, Refused
+from gpulab.telemetry.events import Claimed, Freed, Granted, Refused, Withdrawn
 from gpulab.units import KiB, MiB
 
 
@@ -195,6 +195,18 @@ def test_what_may_not_go_back_stays(hook, answer, law):
     assert fault.value.law == law
     assert pool.total_bytes == 1 * MiB + 512
     check(pool.ledger)
+
+
+def test_a_claim_whose_trim_was_wrong_is_withdrawn_at_the_device_too():
+    pool = Answers(take=[GROW, ["grow", 4 * MiB]], trim=[None])
+    pool.allocate(1 * MiB)
+    with pytest.raises(AllocatorFault, match="trim") as fault:
+        pool.allocate(4 * MiB)
+
+    pool.withdraw(fault.value.numbers["claim"])
+
+    assert [fact.claim for fact in pool.ledger.of(Withdrawn)] == [2, 3]
+    assert {fact.claim for fact in pool.ledger.of(Claimed)} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("hook", ["take", "give", "trim"])
