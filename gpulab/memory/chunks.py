@@ -52,18 +52,19 @@ class Segment:
 
 @final
 class Chunk:
-    """Bytes ``[start, start + size)``: free, or held as ``extent``. Its id is ``start``.
+    """Bytes ``[start, start + size)``: free, or held as ``extent`` since ``since_ns``. Its id is ``start``.
 
     ``before`` and ``after`` are the chunks that touch it. ``stream`` is the stream it is, or was, held for.
     """
 
-    __slots__ = ("after", "before", "extent", "segment", "size", "start", "stream")
+    __slots__ = ("after", "before", "extent", "segment", "since_ns", "size", "start", "stream")
 
     def __init__(self, segment: "Segment | Range", start: int, size: int, stream: int = 0) -> None:
         self.segment, self.start, self.size, self.stream = segment, start, size, stream
         self.before: Chunk | None = None
         self.after: Chunk | None = None
         self.extent: Extent | str | None = None
+        self.since_ns = 0
 
 
 class Chunks(ABC):

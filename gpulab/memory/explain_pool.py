@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from gpulab.errors import AllocatorFault, OutOfMemory, StreamFault, shown
 from gpulab.memory.explain import _now, _story
 from gpulab.memory.ranges import UNMAPPED
-from gpulab.telemetry.events import Granted
 from gpulab.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
@@ -59,11 +58,10 @@ def _pin(pool: "Pool") -> str:
         return "Free something, or ask for less."
     holder = holders[0]
     what = "range" if pool.segments.paged else f"segment of {format_bytes(piece.segment.size)}"
-    granted = next(fact for fact in pool.ledger.of(Granted) if fact.claim == holder.extent.claim)
     return (
         f"The largest chunk is a piece of a {what} and cannot go back while "
         f"claim {holder.extent.claim} ({holder.extent.owner!r}) holds {format_bytes(holder.size)} beside it, since "
-        f"{format_ns(granted.time_ns)}: free that first."
+        f"{format_ns(holder.since_ns)}: free that first."
     )
 
 

@@ -30,7 +30,7 @@ class Holdings:
             size = answers.kept(pool, size, rounded, claim)
         books.hold(chunk, size)
         chunk.extent = extent = extent_of((claim, start, size, asked, owner))
-        chunk.stream = stream
+        chunk.stream, chunk.since_ns = stream, now_ns
         used = (Used, now_ns, claim, asked) if asked < size else ()
         pool.ledger.write(Granted, now_ns, claim, start, size, *used, *segment.note(start, size, now_ns))
         return extent

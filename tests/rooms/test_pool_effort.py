@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
+from gpulab.errors import OutOfMemory
 from gpulab.memory.pools import CuPyPool, PyTorchPool
 from gpulab.telemetry.events import Granted, Used
 from gpulab.telemetry.ledger import Ledger
+from gpulab.units import MiB
 
 PAIRS = 300
 
@@ -51,6 +53,36 @@ def test_an_operation_among_twenty_times_as_many_extents_takes_hardly_more_calls
 
     assert few < 70
     assert many < 1.2 * few
+
+
+def lines_of_a_refusal(facts: int) -> int:
+    """Lines of Python that a refusal runs, message and all, in a pool that wrote ``facts`` facts before."""
+    pool = CuPyPool(6 * MiB)
+    pool.free(pool.allocate(4 * MiB))
+    pool.allocate(1 * MiB)
+    while len(pool.ledger) < facts:
+        pool.free(pool.allocate(512))
+    lines = 0
+
+    def count(frame, event, argument):
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        with pytest.raises(OutOfMemory, match="cannot go back while claim"):
+            pool.allocate(4 * MiB)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_a_refusal_after_twenty_times_as_many_facts_runs_no_more_lines():
+    lines_of_a_refusal(100)  # imports
+
+    assert lines_of_a_refusal(4_000) < 1.2 * lines_of_a_refusal(200)
 
 
 def test_facts_are_kept_without_an_object_for_the_garbage_collector():
