@@ -66,18 +66,25 @@ class Columns:
         return kind(*flat[at + 1 : at + _STEPS[kind]])
 
     def __iter__(self) -> Iterator:
-        for kind, row in self.rows():
-            yield kind(*row)
-
-    def rows(self) -> Iterator[tuple[type, list]]:
-        """Each fact as its kind and its fields, in order; facts that are added meanwhile come too."""
+        """The facts in order; those that are added meanwhile come too."""
         flat, at = self.flat, 0
         self.starts()  # says what is wrong, if anything is
         while at < len(flat):
             kind = flat[at]
             end = at + _STEPS[kind]
-            yield kind, flat[at + 1 : end]
+            yield kind(*flat[at + 1 : end])
             at = end
+
+    def of(self, kinds: tuple[type, ...]) -> list:
+        """The facts of these kinds, in order."""
+        flat = self.flat
+        return [flat[at](*flat[at + 1 : at + _STEPS[flat[at]]]) for at in self.starts() if flat[at] in kinds]
+
+    def rows(self) -> Iterator[tuple[type, list]]:
+        """Each fact as its kind and its fields, in order."""
+        flat = self.flat
+        for at in self.starts():
+            yield flat[at], flat[at + 1 : at + _STEPS[flat[at]]]
 
     def serials(self, kinds: tuple[type, ...]) -> list[int]:
         """The serials of the facts of these kinds, in order."""

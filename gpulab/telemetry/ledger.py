@@ -95,7 +95,7 @@ class Ledger:
 
     def of(self, *kinds: type) -> list[Fact]:
         """The facts of these kinds, in order."""
-        return [kind(*row) for kind, row in self._facts.rows() if kind in kinds]
+        return self._facts.of(kinds)
 
     def serials(self, *kinds: type) -> list[int]:
         """The serials of the facts of these kinds, in order."""

@@ -50,8 +50,6 @@ class Bins(Pool):
 
 POOLS = {
     "cupy": lambda **parts: CuPyPool(CAPACITY, **parts),
-    "cupy, limit": lambda **parts: CuPyPool(CAPACITY, limit=48 * MiB, **parts),
-    "pytorch": lambda **parts: PyTorchPool(CAPACITY, **parts),
     "pytorch, split at 20": lambda **parts: PyTorchPool(CAPACITY, max_split_size=20 * MiB, **parts),
     "pytorch, garbage, costs": lambda **parts: PyTorchPool(
         CAPACITY, garbage_permille=300, costs=Costs(), **parts
