@@ -37,7 +37,7 @@ def run_operations(pool: Pool | Allocator, operations: Sequence[Operation], step
                 f"Operation {number}, {shown(operation)}: {wrong}", law=wrong.law, operation=number
             ) from wrong
         pool.clock.advance_to(pool.clock.now_ns + step_ns)
-    pool.ledger.append(Closed(pool.clock.now_ns))
+    pool.ledger.write(Closed, pool.clock.now_ns)
     return pool.ledger
 
 

@@ -62,7 +62,7 @@ def replay(trace: Iterable[ByteClaim], allocator: Allocator, *, wait: bool = Tru
         allocator.clock.advance_to(claim.time_ns)
         _enter(claim, ends, line, allocator, wait)
     _free_until(None, ends, line, allocator)
-    allocator.ledger.append(Closed(allocator.clock.now_ns))
+    allocator.ledger.write(Closed, allocator.clock.now_ns)
     return allocator.ledger
 
 

@@ -1,7 +1,7 @@
 """The ledger: facts in the order in which they became true. Writers append, readers only read.
 
 A fact's serial is its position, written ``#17``. Equal runs give byte-equal files: integers only, fields
-in a fixed order, nothing taken from the machine.
+in a fixed order, nothing taken from the machine. How a million facts are kept small is in ``columns``.
 """
 
 import hashlib
@@ -11,40 +11,58 @@ from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 
-from gpulab.errors import BrokenLaw, TraceFault
+from gpulab.errors import BrokenLaw, TraceFault, shown
+from gpulab.telemetry.columns import FIELDS, Columns
 from gpulab.telemetry.events import KINDS, Claimed, Fact
 from gpulab.telemetry.shape import shape_from_json, shape_to_json
 
 _HEADER = {"gpulab": "ledger", "version": 1}
-_FIELDS = {name: tuple(field.name for field in fields(kind)) for name, kind in KINDS.items()}
-_GETTERS = {name: attrgetter(*names) if len(names) > 1 else None for name, names in _FIELDS.items()}
+_GETTERS = {kind: attrgetter(*names) for kind, names in FIELDS.items() if len(names) > 1}
 _ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 class Ledger:
     """An append-only list of facts, ordered by time.
 
-    ``ledger[17]`` is fact #17; ``len``, iteration and slices work as for a list.
+    ``ledger[17]`` is fact #17; ``len``, iteration and slices work as for a list. A fact that is read is equal
+    to the one that was written, and not the same object: nothing can be changed afterwards.
     """
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        self._facts: list[Fact] = []
+        self._facts = Columns()
+        self._flat = self._facts.flat
         self._last_ns = 0
         for fact in facts:
             self.append(fact)
 
     def append(self, fact: Fact) -> int:
-        """Write ``fact`` and return its serial. Time may stand still, never run back (``BrokenLaw``)."""
-        if self._facts and fact.time_ns < self._last_ns:
+        """Write ``fact`` and return its serial. Time may stand still, never run back (``BrokenLaw``).
+
+        Raises:
+            TypeError: it is no fact.
+        """
+        kind = type(fact)
+        if kind not in FIELDS:
+            raise TypeError(f"{shown(fact)} is no fact; gpulab.telemetry.events has their kinds")
+        self.write(kind, *(_GETTERS[kind](fact) if kind in _GETTERS else (fact.time_ns,)))
+        return len(self._facts) - 1
+
+    def write(self, *facts) -> None:
+        """Write facts of one instant without making them: ``write(Freed, 7, claim, Used, 7, other, 0)``.
+
+        For whoever writes a million: each is a kind and all of its fields in order, which nobody checks before
+        they are read. Time may stand still, never run back (``BrokenLaw``).
+        """
+        time_ns = facts[1]
+        if time_ns < self._last_ns and self._flat:
             raise BrokenLaw(
-                f"{type(fact).__name__} at {fact.time_ns:,} ns was written after #{len(self._facts) - 1} "
+                f"{facts[0].__name__} at {time_ns:,} ns was written after #{len(self) - 1} "
                 f"at {self._last_ns:,} ns. Facts are written in the order of their time.",
                 law="time",
-                event=len(self._facts),
+                event=len(self),
             )
-        self._last_ns = fact.time_ns
-        self._facts.append(fact)
-        return len(self._facts) - 1
+        self._last_ns = time_ns
+        self._flat += facts
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -53,6 +71,8 @@ class Ledger:
         return iter(self._facts)
 
     def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self._facts[serial] for serial in range(*index.indices(len(self._facts)))]
         return self._facts[index]
 
     def __eq__(self, other: object) -> bool:
@@ -66,7 +86,7 @@ class Ledger:
     @property
     def start_ns(self) -> int:
         """Time of the first fact, 0 when empty."""
-        return self._facts[0].time_ns if self._facts else 0
+        return self._facts[0].time_ns if len(self._facts) else 0
 
     @property
     def end_ns(self) -> int:
@@ -75,22 +95,20 @@ class Ledger:
 
     def of(self, *kinds: type) -> list[Fact]:
         """The facts of these kinds, in order."""
-        return [fact for fact in self._facts if isinstance(fact, kinds)]
+        return self._facts.of(kinds)
 
     def serials(self, *kinds: type) -> list[int]:
         """The serials of the facts of these kinds, in order."""
-        return [serial for serial, fact in enumerate(self._facts) if isinstance(fact, kinds)]
+        return self._facts.serials(kinds)
 
     def owned_by(self, owner: str) -> list[Fact]:
         """The facts about claims that ``owner`` made, in order."""
-        mine = {fact.claim for fact in self._facts if isinstance(fact, Claimed) and fact.owner == owner}
-        return [fact for fact in self._facts if getattr(fact, "claim", None) in mine]
+        mine = {fact.claim for fact in self.of(Claimed) if fact.owner == owner}
+        return [fact for fact in self if getattr(fact, "claim", None) in mine]
 
     def story(self, claim: int, last: int = 6) -> list[tuple[int, Fact]]:
         """The ``last`` facts about ``claim`` as ``(serial, fact)``. Cost: one pass over the ledger."""
-        told = [
-            (serial, fact) for serial, fact in enumerate(self._facts) if getattr(fact, "claim", None) == claim
-        ]
+        told = [(serial, fact) for serial, fact in enumerate(self) if getattr(fact, "claim", None) == claim]
         return told[-last:]
 
     def columns(self, kind: type) -> dict:
@@ -98,27 +116,15 @@ class Ledger:
 
         Integers come as ``int64`` (NumPy), or as Python's where one needs more bits; text and shapes as lists.
         """
-        import numpy as np
-
-        rows = [(serial, fact) for serial, fact in enumerate(self._facts) if type(fact) is kind]
-        table: dict = {"serial": np.array([serial for serial, _ in rows], dtype=np.int64)}
-        for field in fields(kind):
-            values = [getattr(fact, field.name) for _, fact in rows]
-            if field.type is int:
-                wide = any(abs(value) >= 1 << 63 for value in values)  # a claim may ask for any number
-                values = np.array(values, dtype=object if wide else np.int64)
-            table[field.name] = values
-        return table
+        return self._facts.table(kind)
 
     def lines(self) -> Iterator[str]:
         """The JSON lines of this ledger: a header, then one fact a line as ``["Kind", field, ...]``."""
         yield _ENCODE(_HEADER)
-        for fact in self._facts:
-            name = type(fact).__name__
-            values = _GETTERS[name](fact) if _GETTERS[name] else (fact.time_ns,)
-            if name == "Claimed":
-                values = (*values[:4], shape_to_json(values[4]), *values[5:])
-            yield _ENCODE([name, *values])
+        for kind, row in self._facts.rows():
+            if kind is Claimed:
+                row[4] = shape_to_json(row[4])
+            yield _ENCODE([kind.__name__, *row])
 
     def to_jsonl(self, path: str | Path) -> None:
         """Write the ledger to ``path``, LF line ends, UTF-8."""
@@ -164,7 +170,7 @@ class Ledger:
 
 def _fact(row: list) -> Fact:
     name, *values = row
-    names = _FIELDS[name]
+    names = FIELDS[KINDS[name]]
     if len(values) != len(names):
         raise ValueError(f"{name} has {len(names)} fields, not {len(values)}")
     if name == "Claimed":

@@ -1,16 +1,15 @@
 """Numbers that others published, or that their published rules decide, come out of the two pools exactly."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from gpulab.errors import OutOfMemory
 from gpulab.memory.operations import run_operations
 from gpulab.memory.pool import Pool
 from gpulab.memory.pools import CuPyPool, PyTorchPool, largest_next
-from gpulab.memory.segments import Chunk
 from gpulab.report.account import Account
-from gpulab.units import GiB, MiB
+from gpulab.report.audit import check
+from gpulab.telemetry.events import Refused
+from gpulab.units import GiB, KiB, MiB
 
 
 def model_loading(layers: int = 36, temporary: int = 530 * MiB, weight: int = 270 * MiB) -> list:
@@ -43,26 +42,54 @@ class CuPyBefore7679(Pool):
     def prepare(self) -> None:
         self.shelf = self.segments.new_shelf()
 
-    def shelf_for(self, size: int):
+    def shelf_for(self, size: int, stream: int):
         return self.shelf
 
-    def take(self, size: int) -> Chunk | None:
-        return self.segments.best_fit(self.shelf, size)
+    def take(self, size: int, stream: int) -> list:
+        chunk = self.segments.best_fit(self.shelf, size)
+        return ["grow", size] if chunk is None else ["chunk", chunk.start]
 
-    def segment_size(self, size: int) -> int:
+    def keep(self, held: int, size: int) -> int:
         return size
 
-    def splits(self, chunk: Chunk, size: int) -> bool:
-        return chunk.size > size
+    def give(self, chunk: int, stream: int) -> list:
+        return []
 
-    def trim(self, size: int) -> Iterator[list[Chunk]]:
-        return iter(())
+    def trim(self, need: int) -> list:
+        return []
 
-    def largest_cached(self) -> int:
-        return self.segments.largest()
 
-    def largest_grown(self, room: int) -> int:
-        return room
+class PinnedHost(Pool):
+    """PyTorch's cache of pinned host memory: blocks are never cut, a claim takes the smallest that is large enough.
+
+    That is the rule of torch/cutorch pull request 618. ``rules["power_of_two"]``: since pytorch pull request
+    95827 blocks have sizes of a power of two, and a claim takes one of its own power only.
+    """
+
+    def prepare(self) -> None:
+        self.free_ones, self.sizes = [], {}
+
+    def take(self, size: int, stream: int) -> list:
+        if self.rules["power_of_two"]:
+            size = 1 << (size - 1).bit_length()
+        fits = [(self.sizes[chunk], chunk) for chunk in self.free_ones if self.sizes[chunk] >= size]
+        if self.rules["power_of_two"]:
+            fits = [fit for fit in fits if fit[0] == size]
+        if not fits:
+            return ["grow", size]
+        self.free_ones.remove(min(fits)[1])
+        return ["chunk", min(fits)[1]]
+
+    def grown(self, chunk: int, size: int, stream: int) -> None:
+        self.sizes[chunk] = size
+
+    def give(self, chunk: int, stream: int) -> list:
+        self.free_ones.append(chunk)
+        return []
+
+    def trim(self, need: int) -> list:
+        chunks, self.free_ones = self.free_ones, []
+        return chunks
 
 
 # -- F1: stranded segments -----------------------------------------------------------------------
@@ -85,6 +112,30 @@ def test_freed_temporaries_of_36_layers_strand_half_of_what_is_reserved_unless_s
     terms = Account(ledger, "device→pool").at(ledger.end_ns)
     assert (terms.used, terms.stranded) == (9_720 * MiB, stranded_mib * MiB)
     assert terms.spare == 80 * GiB - reserved_mib * MiB
+
+
+def test_expandable_segments_strand_only_the_end_of_one_temporary():
+    """vllm-project/vllm pull request 41268 names them as the other repair; pytorch, note on expandable segments.
+
+    270 MiB are cut from the front of one range and each later temporary continues what is free behind them: the
+    last one's 530 MiB end on a page of 20 MiB, and 260 of 9,980 MiB are free.
+    """
+    pool = PyTorchPool(80 * GiB, expandable=True)
+
+    ledger = run_operations(pool, model_loading())
+
+    assert (pool.used_bytes, pool.total_bytes, pool.free_bytes) == (9_720 * MiB, 9_980 * MiB, 260 * MiB)
+    terms = Account(ledger, "device→pool").at(ledger.end_ns)
+    assert (terms.used, terms.stranded) == (9_720 * MiB, 260 * MiB)
+    check(ledger)
+
+
+def test_expandable_segments_load_the_model_on_a_card_that_is_full_without_them():
+    """The same 36 layers on 10 GiB: 19,080 MiB are reserved without, 9,980 with."""
+    plain, expandable = PyTorchPool(10 * GiB), PyTorchPool(10 * GiB, expandable=True)
+
+    assert run_operations(plain, model_loading()).of(Refused)
+    assert not run_operations(expandable, model_loading()).of(Refused)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +172,16 @@ def test_a_large_claim_ignores_an_oversize_chunk_that_is_20_mib_or_more_larger()
     assert (pool.used_bytes, pool.free_bytes, pool.total_bytes) == (500 * MiB, 1024 * MiB, 1524 * MiB)
 
 
+def test_a_larger_oversize_chunk_is_reused_when_the_rounding_is_raised():
+    """pytorch/pytorch pull request 136174: 500 + 600 MiB are more than 1,024, so the cached chunk is taken."""
+    pool = PyTorchPool(8 * GiB, max_split_size=200 * MiB, oversize_rest=600 * MiB)
+    pool.free(pool.allocate(1024 * MiB))
+
+    pool.allocate(500 * MiB)
+
+    assert (pool.used_bytes, pool.total_bytes) == (1024 * MiB, 1024 * MiB)
+
+
 def test_one_piece_of_16_mib_keeps_a_segment_of_11_gigabytes_from_going_back():
     """pytorch/pytorch issue 35901: a segment of 11,643,387,904 B (5,552 times 2 MiB) cut into 16 MB pieces."""
     pool = PyTorchPool(24 * GiB)
@@ -153,6 +214,18 @@ def test_a_claim_of_1_86_gib_fails_with_5_08_gib_cached_when_all_of_it_is_pieces
     assert full.value.free > 5.08 * GiB
     pool.free(weights[0])
     assert pool.allocate(1905 * MiB, claim=full.value.claim).size == 1905 * MiB
+
+
+@pytest.mark.parametrize(("power_of_two", "reserved"), [(False, 8 * GiB), (True, 4 * GiB + 16 * KiB)])
+def test_a_pinned_block_of_4_gib_serves_10_kb_unless_sizes_are_powers_of_two(power_of_two, reserved):
+    """pytorch/pytorch pull request 95827: 8 GiB used for 4 GiB."""
+    pool = PinnedHost(16 * GiB, rules={"power_of_two": power_of_two})
+    pool.free(pool.allocate(4 * GiB))
+
+    pool.allocate(10_000)
+    pool.allocate(4 * GiB)
+
+    assert pool.total_bytes == reserved
 
 
 # -- F2: CuPy's pool -----------------------------------------------------------------------------
@@ -217,3 +290,23 @@ def test_4_gib_succeed_without_the_one_operation_that_took_the_whole_cached_segm
 
     assert pool.allocate(4 * GiB).size == 4 * GiB
     assert (pool.used_bytes, pool.total_bytes) == (5 * GiB, 8 * GiB)
+
+
+def test_what_one_stream_cached_in_pieces_is_lost_to_another():
+    """rapidsai/rmm issue 2039: a pool fragments with two streams and not with one; no trace or number is given.
+
+    This one is ours, and under CuPy's rule, which keeps an arena for each stream: 3 GiB freed in three pieces
+    by stream 0 make one chunk that serves 3 GiB, but not for stream 1 while a fourth piece pins their segment.
+    """
+    for stream, refused in ((0, False), (1, True)):
+        pool = CuPyPool(4 * GiB)
+        pool.free(pool.allocate(4 * GiB))
+        pieces = [pool.allocate(1 * GiB) for _ in range(4)]
+        for piece in pieces[:3]:
+            pool.free(piece)
+
+        if refused:
+            with pytest.raises(OutOfMemory):
+                pool.allocate(3 * GiB, stream=stream)
+        else:
+            assert pool.allocate(3 * GiB, stream=stream).size == 3 * GiB

@@ -1,3 +1,4 @@
+import copy
 import subprocess
 import sys
 
@@ -85,6 +86,94 @@ def test_facts_are_found_by_kind_by_owner_and_by_claim():
     assert ledger.owned_by("chat") == [FACTS[1], FACTS[2], FACTS[3], FACTS[7], FACTS[8], FACTS[9]]
     assert ledger.owned_by("nobody") == []
     assert ledger.story(0, last=2) == [(3, FACTS[3]), (9, FACTS[9])]
+
+
+def test_serials_and_slices_count_from_either_end():
+    ledger = Ledger(FACTS)
+
+    assert [ledger[-11], ledger[0], ledger[10]] == [FACTS[0], FACTS[0], FACTS[10]]
+    assert (ledger[2:5], ledger[-2:], ledger[::5]) == (FACTS[2:5], FACTS[-2:], FACTS[::5])
+    for serial in (11, -12):
+        with pytest.raises(IndexError):
+            ledger[serial]
+
+
+def test_facts_written_at_once_are_those_that_would_have_been_appended():
+    ledger = Ledger(FACTS[:2])
+
+    ledger.write(Granted, 5, 0, 0, 512, Used, 5, 0, 100)
+    ledger.append(FACTS[4])
+    ledger.write(Closed, 6)
+
+    assert list(ledger) == [*FACTS[:5], Closed(6)]
+    assert ledger.digest() == Ledger([*FACTS[:5], Closed(6)]).digest()
+    with pytest.raises(BrokenLaw, match="Freed at 5 ns was written after #5 at 6 ns"):
+        ledger.write(Freed, 5, 0)
+    assert len(ledger) == 6
+
+
+def test_a_fact_that_was_read_is_no_way_to_change_the_ledger():
+    ledger = Ledger(FACTS)
+
+    ledger[3].units = 7
+    next(iter(ledger)).capacity = 7
+
+    assert list(ledger) == FACTS
+
+
+def test_a_ledger_that_grows_while_it_is_read_is_read_to_its_end():
+    ledger = Ledger(FACTS[:10])
+    seen = []
+
+    for fact in ledger:
+        seen.append(fact)
+        if len(ledger) < 11:
+            ledger.append(FACTS[10])
+
+    assert seen == FACTS
+
+
+def test_a_copy_of_a_ledger_is_written_alone():
+    ledger = Ledger(FACTS[:10])
+    twin = copy.deepcopy(ledger)
+
+    twin.append(FACTS[10])
+
+    assert (len(ledger), list(twin)) == (10, FACTS)
+
+
+@pytest.mark.parametrize("thing", [None, 7, "Freed", Freed, Contiguous(1)], ids=repr)
+def test_what_is_no_fact_is_not_appended(thing):
+    ledger = Ledger(FACTS)
+
+    with pytest.raises(TypeError, match="is no fact"):
+        ledger.append(thing)
+
+    assert list(ledger) == FACTS
+
+
+@pytest.mark.parametrize(
+    "written",
+    [(Freed, 9), (Freed, 9, 0, 0), (Freed, 9, 0, Used, 9, 0), ("Freed", 9, 0), ([], 9, 0)],
+    ids=repr,
+)
+def test_a_fact_written_with_other_fields_is_named_when_it_is_read(written):
+    ledger = Ledger(FACTS[:9])
+
+    ledger.write(*written)
+
+    with pytest.raises(
+        TypeError, match=r"Fact #(9|10) begins with .*, which is no kind of fact with all its fields"
+    ):
+        list(ledger)
+
+
+def test_numbers_of_any_size_are_kept():
+    wide = Claimed(9, 3, "arena", 1 << 70, Contiguous(1 << 70), "x")
+    ledger = Ledger([*FACTS, wide, Freed(1 << 65, 3)])
+
+    assert ledger[-2:] == [wide, Freed(1 << 65, 3)]
+    assert ledger.columns(Freed)["time_ns"].tolist() == [9, 1 << 65]
 
 
 def test_columns_are_whole_number_arrays_with_the_serial_in_front():

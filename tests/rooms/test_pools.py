@@ -6,7 +6,8 @@ import pytest
 
 from gpulab.errors import AllocatorFault, OutOfMemory
 from gpulab.memory.pools import CuPyPool, PyTorchPool, largest_next
-from gpulab.telemetry.events import Granted, Refused
+from gpulab.report.audit import check
+from gpulab.telemetry.events import Claimed, Granted, Refused, Withdrawn
 from gpulab.units import GiB, KiB, MiB
 
 
@@ -178,6 +179,219 @@ def test_pytorch_without_a_split_size_hands_back_everything_whole_at_once():
 def test_a_split_size_is_a_whole_number_of_mib_20_or_more(value):
     with pytest.raises(AllocatorFault, match="max_split_size is"):
         PyTorchPool(8 * GiB, max_split_size=value)
+
+
+@pytest.mark.parametrize(("rest", "hit"), [(20 * MiB, False), (21 * MiB, True)])
+def test_pytorch_takes_a_larger_oversize_chunk_if_it_is_told_to(rest, hit):
+    pool = cached(PyTorchPool(8 * GiB, max_split_size=30 * MiB, oversize_rest=rest), 60 * MiB)
+
+    pool.allocate(40 * MiB)
+
+    assert (len(segments_of(pool)) == 1) is hit
+
+
+def test_pytorch_gives_up_only_oversize_chunks_of_the_stream_that_asks():
+    pool = PyTorchPool(120 * MiB, max_split_size=30 * MiB)
+    for extent in [pool.allocate(50 * MiB, stream=1), pool.allocate(40 * MiB, stream=0)]:
+        pool.free(extent)
+
+    pool.allocate(62 * MiB, stream=0)
+
+    assert pool.total_bytes == 62 * MiB  # 40 do not suffice for stream 0, so everything went
+
+
+# -- PyTorch's garbage ---------------------------------------------------------------------------
+
+
+def test_pytorch_hands_back_what_has_been_free_longest_before_it_grows_above_the_threshold():
+    pool = PyTorchPool(100 * MiB, garbage_permille=400)
+    old, young = pool.allocate(20 * MiB), pool.allocate(24 * MiB)
+    pool.free(old)
+    keeper = pool.allocate(30 * MiB)  # 44 of 40 allowed: old goes, though there would be room
+    assert segments_of(pool) == [20 * MiB, 24 * MiB, 30 * MiB]
+    assert pool.total_bytes == 54 * MiB
+
+    pool.free(young)
+    pool.free(keeper)
+    pool.allocate(21 * MiB)  # a hit in young: nothing is collected
+    assert pool.total_bytes == 54 * MiB
+
+
+@pytest.mark.parametrize(("permille", "left"), [(50, [12, 24]), (20, [12])])
+def test_pytorch_collects_in_rounds_all_that_are_of_mean_age_or_older(permille, left):
+    pool = PyTorchPool(1000 * MiB, garbage_permille=permille)
+    other = pool.allocate(12 * MiB)
+    for extent in [pool.allocate(size * MiB) for size in (20, 22, 24)]:
+        pool.free(extent)
+        pool.free(other)
+        other = pool.allocate(12 * MiB)  # a hit: one turn later
+
+    pool.allocate(30 * MiB)  # their ages are now 4, 3 and 2
+
+    assert sorted(chunk.size // MiB for chunk in pool.segments.chunks.values()) == [*left, 30]
+
+
+def test_pytorch_collects_no_small_segments_and_nothing_below_the_threshold():
+    pool = cached(PyTorchPool(100 * MiB, garbage_permille=999), 1 * KiB, 20 * MiB)
+    pool.allocate(30 * MiB)
+    assert pool.total_bytes == 52 * MiB
+
+    pool = cached(PyTorchPool(100 * MiB, garbage_permille=1), 1 * KiB)
+    pool.allocate(30 * MiB)
+    assert pool.total_bytes == 32 * MiB
+
+
+def test_pytorch_measures_garbage_against_the_limit_if_there_is_one():
+    pool = cached(PyTorchPool(1 * GiB, limit=100 * MiB, garbage_permille=100), 20 * MiB)
+
+    pool.allocate(30 * MiB)
+
+    assert pool.total_bytes == 30 * MiB
+
+
+@pytest.mark.parametrize("value", [0, 1000, -1, 0.8, "800", True])
+def test_a_garbage_threshold_is_a_number_of_thousandths(value):
+    with pytest.raises(AllocatorFault, match="garbage_permille is"):
+        PyTorchPool(8 * GiB, garbage_permille=value)
+
+
+@pytest.mark.parametrize("value", [0, 19 * MiB, 20.5 * MiB, None, True])
+def test_the_rest_that_an_oversize_claim_may_leave_is_20_mib_or_more(value):
+    with pytest.raises(AllocatorFault, match="oversize_rest is"):
+        PyTorchPool(8 * GiB, oversize_rest=value)
+
+
+# -- PyTorch's expandable segments ---------------------------------------------------------------
+
+
+def expandable(capacity: int = 8 * GiB, **options) -> PyTorchPool:
+    return PyTorchPool(capacity, expandable=True, **options)
+
+
+def test_an_expandable_pool_maps_pages_of_2_mib_for_small_and_20_for_large_claims():
+    pool = expandable()
+    pool.allocate(1 * KiB)
+    pool.allocate(1 * MiB)
+    assert segments_of(pool) == [2 * MiB]
+
+    pool.allocate(30 * MiB)
+    pool.allocate(9 * MiB)
+
+    assert segments_of(pool) == [2 * MiB, 20 * MiB, 20 * MiB]
+    assert pool.free_bytes == 2 * MiB - 1 * MiB - 1 * KiB + 1 * MiB
+    check(pool.ledger)
+
+
+def test_an_expandable_pool_cuts_every_chunk_to_size():
+    pool = expandable(max_split_size=20 * MiB)
+
+    pool.free(pool.allocate(40 * MiB))
+
+    assert pool.allocate(39 * MiB + 512).size == 39 * MiB + 512
+
+
+def test_an_expandable_pool_grows_the_chunk_at_its_end():
+    pool = expandable()
+    keeper = pool.allocate(10 * MiB)
+    pool.free(pool.allocate(20 * MiB))
+
+    extent = pool.allocate(50 * MiB)
+
+    assert (extent.offset, segments_of(pool)) == (keeper.end, [20 * MiB] * 3)
+    check(pool.ledger)
+
+
+def test_an_expandable_pool_prefers_a_chunk_that_cannot_grow_to_the_one_at_the_end():
+    pool = expandable()
+    first, _, last = pool.allocate(40 * MiB), pool.allocate(5 * MiB), pool.allocate(35 * MiB)
+    pool.free(first)
+    pool.free(last)  # the tighter fit for 34, but it could become the whole range
+
+    assert pool.allocate(34 * MiB).offset == first.offset
+
+
+def test_an_expandable_pool_hands_back_pages_from_the_middle_and_fills_the_gap_first():
+    pool = expandable(120 * MiB)
+    low, middle, high = pool.allocate(10 * MiB), pool.allocate(65 * MiB), pool.allocate(15 * MiB)
+    pool.free(middle)
+    assert pool.total_bytes == 100 * MiB
+
+    other = pool.allocate(60 * MiB, stream=1)  # needs what lies free in the middle
+    assert pool.total_bytes == 60 * MiB + 60 * MiB
+    pool.free(other)
+
+    assert pool.allocate(30 * MiB).offset == low.end
+    assert high in pool.held()
+    check(pool.ledger)
+
+
+def test_a_refused_growth_of_pages_waits_as_one_claim_and_is_granted_page_by_page():
+    pool = expandable(60 * MiB)
+    keeper = pool.allocate(25 * MiB)
+    with pytest.raises(OutOfMemory) as full:
+        pool.allocate(50 * MiB, "big")
+    waits = pool.ledger.of(Claimed)[-1]
+    assert (waits.resource, waits.size) == ("device", 40 * MiB)
+    pool.free(keeper)
+    before = len(pool.ledger)
+
+    extent = pool.allocate(0, claim=full.value.claim)
+
+    assert (extent.size, extent.owner) == (50 * MiB, "big")
+    assert [
+        (fact.claim == waits.claim) for fact in list(pool.ledger)[before:] if type(fact) is Withdrawn
+    ] == [True]
+    assert pool.total_bytes == 60 * MiB
+    check(pool.ledger)
+
+
+def test_what_an_expandable_pool_refuses_is_explained():
+    pool = expandable(60 * MiB)
+    pool.allocate(30 * MiB, "keeper")
+
+    with pytest.raises(OutOfMemory, match="Too little is free in all"):
+        pool.allocate(40 * MiB)
+    with pytest.raises(
+        OutOfMemory, match=r"is a piece of a range and cannot go back while claim 0 \('keeper'\)"
+    ) as full:
+        pool.allocate(25 * MiB, stream=1)
+    assert full.value.free == 30 * MiB
+
+
+def test_a_copy_of_an_expandable_pool_is_a_pool_of_its_own():
+    pool = expandable()
+    extent = pool.allocate(30 * MiB)
+    twin = copy.deepcopy(pool)
+
+    twin.free(extent)
+    twin.free_all_blocks()
+
+    assert (twin.total_bytes, pool.total_bytes, pool.held()) == (0, 40 * MiB, (extent,))
+    assert len(twin.ledger) > len(pool.ledger)
+
+
+@pytest.mark.parametrize(
+    ("pool", "most"),
+    [
+        (CuPyPool(30 * MiB), 30 * MiB),
+        (CuPyPool(30 * MiB, limit=7 * MiB), 7 * MiB),
+        (PyTorchPool(30 * MiB), 30 * MiB),
+        (PyTorchPool(19 * MiB), 18 * MiB),
+        (PyTorchPool(9 * MiB), 1 * MiB),
+        (expandable(39 * MiB), 20 * MiB),
+        (expandable(19 * MiB), 1 * MiB),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_an_empty_pool_could_hold_is_what_it_holds(pool, most):
+    assert (pool.could_hold(most), pool.could_hold(most + 1)) == (True, False)
+    for size in (most, most + 1):
+        assert succeeds(pool, size) is pool.could_hold(size)
+
+
+def test_what_fits_next_is_not_known_of_expandable_pools():
+    with pytest.raises(ValueError, match="expandable"):
+        largest_next(expandable())
 
 
 # -- what would fit next -------------------------------------------------------------------------

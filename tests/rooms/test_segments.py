@@ -1,7 +1,13 @@
 """The books of segments and chunks, without any rule."""
 
-from gpulab.memory.allocator import Extent
+from gpulab.memory.extent import Extent
 from gpulab.memory.segments import SEGMENT_PAGE, Segments
+from gpulab.telemetry.events import Used
+
+
+def grown(books: Segments, size: int, shelf=None, claim: int = 7):
+    """A new free segment on ``shelf``, or on a fresh one."""
+    return books.grow(size, 0, books.new_shelf() if shelf is None else shelf, lambda start, size: claim)
 
 
 def held(books: Segments, chunk, size: int) -> None:
@@ -12,7 +18,7 @@ def held(books: Segments, chunk, size: int) -> None:
 def cut_in_three():
     """A segment of 3,000 bytes whose chunks of 1,000 are all held."""
     books = Segments()
-    left = books.add(3000, books.new_shelf(), claim=7)
+    left = grown(books, 3000)
     held(books, left, 1000)
     middle = left.after
     held(books, middle, 1000)
@@ -23,44 +29,45 @@ def cut_in_three():
 
 def test_a_chunk_that_is_held_in_part_leaves_the_rest_as_a_free_chunk_behind_it():
     books = Segments()
-    chunk = books.add(3000, books.new_shelf(), claim=7)
+    chunk = grown(books, 3000)
 
     held(books, chunk, 1000)
 
-    assert (chunk.start, chunk.size, chunk.segment.live) == (0, 1000, 1000)
+    assert (chunk.start, chunk.size) == (0, 1000)
     assert books.holes() == ((1000, 2000),)
     assert (books.reserved_bytes, books.held_bytes, books.free_chunks) == (3000, 1000, 1)
 
 
 def test_free_chunks_that_touch_join_on_both_sides():
     books, left, middle, right = cut_in_three()
-    books.release(left)
-    books.release(right)
+    books.set_free(left)
+    books.set_free(right)
     assert books.holes() == ((0, 1000), (2000, 1000))
 
-    books.release(middle)
+    joined = books.set_free(middle)
 
     assert books.holes() == ((0, 3000),)
     assert (books.free_chunks, books.whole_bytes, books.held_bytes) == (1, 3000, 0)
-    assert [(chunk.before, chunk.after) for chunk in books.whole_chunks()] == [(None, None)]
+    assert books.returnable() == [joined]
+    assert (joined.before, joined.after, books.chunks) == (None, None, {0: joined})
 
 
 def test_a_chunk_joins_the_one_before_or_the_one_after_alone():
     books, left, middle, _ = cut_in_three()
-    books.release(left)
-    books.release(middle)
+    books.set_free(left)
+    assert books.set_free(middle) is left
     assert books.holes() == ((0, 2000),)
 
     books, _, middle, right = cut_in_three()
-    books.release(right)
-    books.release(middle)
+    books.set_free(right)
+    assert books.set_free(middle) is middle
     assert books.holes() == ((1000, 2000),)
 
 
 def test_chunks_of_different_segments_never_touch_and_never_join():
     books = Segments()
     shelf = books.new_shelf()
-    first, second = books.add(SEGMENT_PAGE, shelf, claim=0), books.add(512, shelf, claim=1)
+    first, second = grown(books, SEGMENT_PAGE, shelf), grown(books, 512, shelf)
 
     assert second.start - (first.start + first.size) >= SEGMENT_PAGE
     assert books.holes() == ((0, SEGMENT_PAGE), (2 * SEGMENT_PAGE, 512))
@@ -70,7 +77,7 @@ def test_the_best_fit_is_the_smallest_that_is_long_enough_and_of_equal_ones_the_
     books = Segments()
     shelf = books.new_shelf()
     for size in (4096, 1024, 2048, 1024):
-        books.add(size, shelf, claim=0)
+        grown(books, size, shelf)
     lowest = books.holes()[1][0]
 
     assert books.best_fit(shelf, 513).start == lowest
@@ -82,22 +89,41 @@ def test_the_best_fit_is_the_smallest_that_is_long_enough_and_of_equal_ones_the_
 def test_a_whole_segment_leaves_the_books_and_its_address_is_not_used_again():
     books = Segments()
     shelf = books.new_shelf()
-    first = books.add(1024, shelf, claim=5)
+    first = grown(books, 1024, shelf, claim=5)
 
-    gone = books.remove(first)
-    second = books.add(1024, shelf, claim=6)
+    assert books.hand_back(first) == [5]
+    second = grown(books, 1024, shelf, claim=6)
 
-    assert (gone.claim, gone.size) == (5, 1024)
     assert second.start > first.start
-    assert (books.reserved_bytes, books.free_chunks, list(books.whole)) == (1024, 1, [second.start])
+    assert (books.reserved_bytes, books.free_chunks, books.returnable()) == (1024, 1, [second])
+
+
+def test_a_piece_cannot_go_back_and_a_whole_segment_can():
+    books, left, middle, right = cut_in_three()
+    books.set_free(left)
+    assert (books.can_go(left), books.returnable(), books.whole_bytes) == (False, [], 0)
+
+    books.set_free(right)
+    books.set_free(middle)
+
+    assert (books.can_go(left), books.returnable(), books.whole_bytes) == (True, [left], 3000)
 
 
 def test_the_largest_chunk_is_looked_for_on_every_shelf():
     books = Segments()
     assert (books.largest(), books.largest_chunk()) == (0, None)
 
-    books.add(1024, books.new_shelf(), claim=0)
-    books.add(4096, books.new_shelf(), claim=1)
+    grown(books, 1024, books.uncut)
+    grown(books, 4096, claim=1)
 
     assert books.largest() == 4096
     assert books.largest_chunk().segment.claim == 1
+
+
+def test_a_segment_tells_what_lives_in_it_only_when_the_ledger_does_not_know():
+    books = Segments()
+    segment = grown(books, 3000, claim=7).segment
+
+    assert segment.note(0, 3000, 5) == ()  # a grant is all used until something else is said
+    assert segment.note(0, -1000, 6) == (Used, 6, 7, 2000)
+    assert segment.note(0, 1000, 7) == (Used, 7, 7, 3000)
