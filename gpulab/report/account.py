@@ -121,25 +121,21 @@ class Account:
 def levels(ledger: Ledger) -> list[str]:
     """The levels of ``ledger``, outermost first: ``['device→pool', 'pool→extent', 'device→extent']``.
 
-    The capacity of a level is what the one before it granted; the last looks through the pool.
+    The capacity of a level is what the one before it granted; the last looks through the pool, or all of
+    them: ``['device→a, b', 'a→extent', 'b→extent', 'device→extent']``.
     """
     opened = ledger.of(Opened)
     found = []
     for resource in opened:
         inner = [other.resource for other in opened if other.inside == resource.resource]
-        found += [f"{resource.resource}→{name}" for name in inner] or [f"{resource.resource}→extent"]
-    return found + [f"{resource.inside}→extent" for resource in opened if resource.inside]
+        found.append(f"{resource.resource}→{', '.join(inner) or 'extent'}")
+    return found + [f"{name}→extent" for name in dict.fromkeys(r.inside for r in opened if r.inside)]
 
 
 def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The terms after each instant at which anything of this level changed."""
     opened = {fact.resource: fact for fact in ledger.of(Opened)}
-    pool = next((fact.resource for fact in opened.values() if fact.inside == outer), None)
-    if pool and inner == "extent":
-        books: Books | LookedThrough = LookedThrough(outer, pool)
-    else:
-        books = Books(outer, opened[outer].inside, liquid=pool is not None)
-    time_ns, changed = opened[outer].time_ns, False
+    books, time_ns, changed = _books(opened, outer, inner), opened[outer].time_ns, False
     for serial, fact in enumerate(ledger):
         if changed and fact.time_ns > time_ns:
             yield time_ns, books.terms()
@@ -147,3 +143,12 @@ def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[
         if books.note(serial, fact):
             time_ns, changed = fact.time_ns, True
     yield time_ns, books.terms()
+
+
+def _books(opened: dict[str, Opened], outer: str, inner: str) -> Books | LookedThrough:
+    pools = [fact.resource for fact in opened.values() if fact.inside == outer]
+    if pools and inner == "extent":
+        return LookedThrough(outer, pools)
+    inside = opened[outer].inside
+    shared = sum(fact.inside == inside for fact in opened.values()) > 1
+    return Books(outer, inside, liquid=bool(pools), shared=bool(inside) and shared)
