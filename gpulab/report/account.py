@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 from gpulab.errors import BrokenLaw
-from gpulab.report.books import Books
-from gpulab.report.looked_through import LookedThrough
+from gpulab.report.looked_through import books_of
 from gpulab.telemetry.events import Opened
 from gpulab.telemetry.ledger import Ledger
 
@@ -135,7 +134,7 @@ def levels(ledger: Ledger) -> list[str]:
 def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The terms after each instant at which anything of this level changed."""
     opened = {fact.resource: fact for fact in ledger.of(Opened)}
-    books, time_ns, changed = _books(opened, outer, inner), opened[outer].time_ns, False
+    books, time_ns, changed = books_of(opened, outer, inner), opened[outer].time_ns, False
     for serial, fact in enumerate(ledger):
         if changed and fact.time_ns > time_ns:
             yield time_ns, books.terms()
@@ -143,12 +142,3 @@ def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[
         if books.note(serial, fact):
             time_ns, changed = fact.time_ns, True
     yield time_ns, books.terms()
-
-
-def _books(opened: dict[str, Opened], outer: str, inner: str) -> Books | LookedThrough:
-    pools = [fact.resource for fact in opened.values() if fact.inside == outer]
-    if pools and inner == "extent":
-        return LookedThrough(outer, pools)
-    inside = opened[outer].inside
-    shared = sum(fact.inside == inside for fact in opened.values()) > 1
-    return Books(outer, inside, liquid=bool(pools), shared=bool(inside) and shared)
