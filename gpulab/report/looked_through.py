@@ -80,13 +80,3 @@ def _pieces(pool: Books) -> Iterator[tuple[int, int]]:
             at, index = sum(segments[index]), index + 1
         if end > at:
             yield at, end - at
-
-
-def books_of(opened: dict[str, Opened], outer: str, inner: str = "") -> Books | LookedThrough:
-    """Empty books of the level ``outer→inner``; with ``extent`` a resource with pools inside is looked through."""
-    pools = [fact.resource for fact in opened.values() if fact.inside == outer]
-    if pools and inner == "extent":
-        return LookedThrough(outer, pools)
-    inside = opened[outer].inside
-    shared = sum(fact.inside == inside for fact in opened.values()) > 1
-    return Books(outer, inside, liquid=bool(pools), shared=bool(inside) and shared)

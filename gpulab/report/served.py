@@ -44,7 +44,11 @@ class Served:
 
     def end_ns(self, last_ns: int) -> int:
         """When its answer was there, when it was dropped, or ``last_ns``."""
-        ends = self.answered_ns, self.finished and self.finished.time_ns, self.dropped and self.dropped.time_ns
+        ends = (
+            self.answered_ns,
+            self.finished and self.finished.time_ns,
+            self.dropped and self.dropped.time_ns,
+        )
         return next((end for end in ends if end is not None), last_ns)
 
     def go(self, state: str, time_ns: int) -> None:
@@ -98,7 +102,9 @@ class Requests:
         state, wanted = served.state if served else "unknown", _BEFORE[type(fact)]
         if state not in wanted:
             name = type(fact).__name__
-            raise _broken(serial, f"{name} of request {fact.request}, which is {state}, not {' or '.join(wanted)}")
+            raise _broken(
+                serial, f"{name} of request {fact.request}, which is {state}, not {' or '.join(wanted)}"
+            )
         if isinstance(fact, Answered):
             served.answered_ns = fact.time_ns
             served.go("answered", fact.time_ns)

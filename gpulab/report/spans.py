@@ -69,8 +69,8 @@ def covered(spans: Iterable[tuple]) -> int:
     """Nanoseconds that at least one of ``spans``, each from its first number to its second, covers."""
     total, until = 0, None
     for start, end, *_ in sorted(spans):
-        start = start if until is None else max(start, until)
-        if end > start:
-            total += end - start
+        begins = start if until is None else max(start, until)
+        if end > begins:
+            total += end - begins
             until = end
     return total

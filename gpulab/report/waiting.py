@@ -17,7 +17,7 @@ The first gauge, ``account``, cannot see order; this one cannot see size.
 from dataclasses import dataclass
 
 from gpulab.errors import BrokenLaw
-from gpulab.report.looked_through import books_of
+from gpulab.report.levels import books_of
 from gpulab.report.served import Requests, Served
 from gpulab.report.spans import Span, Spans, covered, without
 from gpulab.report.stretches import Stretches
@@ -99,7 +99,9 @@ class Waiting:
     def __getitem__(self, request: int) -> Waited:
         """Raises ``KeyError``, which says how many others there are, when it never arrived."""
         if request not in self._place:
-            raise KeyError(f"no request {request!r} arrived in this ledger; {len(self.requests):,} others did")
+            raise KeyError(
+                f"no request {request!r} arrived in this ledger; {len(self.requests):,} others did"
+            )
         return self.requests[self._place[request]]
 
     def __repr__(self) -> str:
@@ -186,7 +188,10 @@ class _Reading:
             for start, end in without(t0, t1, self.reach.get(claim, ()))
         )
         there = [row for row in served.services if row[0] in self.stretches]
-        worked = sum(self.stretches[name].worked(end) - self.stretches[name].worked(start) for name, start, end in there)
+        worked = sum(
+            self.stretches[name].worked(end) - self.stretches[name].worked(start)
+            for name, start, end in there
+        )
         alone = served.finished.alone_ns if served.finished else 0
         if not 0 <= alone <= worked:
             raise BrokenLaw(
