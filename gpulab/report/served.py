@@ -1,5 +1,6 @@
 """What became of each request, as intervals: when it waited with which claim, when it was served where."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import final
 
@@ -13,11 +14,11 @@ from gpulab.telemetry.events import (
     Finished,
     Granted,
     Preempted,
+    Prefilled,
+    Reused,
     TimedOut,
     Withdrawn,
 )
-
-FACTS = (Arrived, Claimed, Granted, Withdrawn, TimedOut, Preempted, Finished, Dropped, Answered)
 
 
 @dataclass(slots=True)
@@ -69,63 +70,80 @@ class Requests:
         self.claims: dict[int, tuple[str, str]] = {}  # claim -> resource, owner
         self._by_owner: dict[str, Served] = {}
         self._waiting: dict[int, Served] = {}  # by the claim with which it waits
+        self.tenants_waiting: Counter = Counter()  # requests of each that wait; none that has no more
 
-    def note(self, serial: int, fact: Fact) -> None:
-        """Take ``fact`` down. Raises ``BrokenLaw`` when it cannot be."""
+    def note(self, serial: int, fact: Fact) -> Served | None:
+        """Take ``fact`` down; the request that it concerns. Raises ``BrokenLaw`` when it cannot be."""
         match fact:
             case Arrived():
                 if fact.request in self.served or fact.owner in self._by_owner:
                     raise _broken(serial, f"request {fact.request} of {fact.owner!r} arrives a second time")
                 served = Served(fact, serial, since_ns=fact.time_ns)
                 self.served[fact.request] = self._by_owner[fact.owner] = served
+                return served
             case Claimed():
-                self.claims[fact.claim] = fact.resource, fact.owner
-                served = self._by_owner.get(fact.owner)
-                if served is not None and served.state == "outside":
-                    served.go("waits", fact.time_ns)
-                    served.claim, served.resource = fact.claim, fact.resource
-                    self._waiting[fact.claim] = served
+                return self._claim(fact)
             case Granted() | Withdrawn() | TimedOut():
-                served = self._waiting.pop(fact.claim, None)
+                served = self._wait_no_more(fact.claim)
                 if served is not None:
                     served.go("served" if isinstance(fact, Granted) else "outside", fact.time_ns)
-            case Preempted() | Finished() | Dropped() | Answered():
-                self._go_on(serial, fact)
+                return served
+            case Reused() | Prefilled() | Preempted() | Finished() | Dropped() | Answered():
+                return self._go_on(serial, fact)
+        return None
 
     def end(self, time_ns: int) -> None:
         """The ledger ends: the intervals that are open end, too."""
         for served in self.served.values():
             served.go("ended", time_ns)
 
-    def _go_on(self, serial: int, fact: Preempted | Finished | Dropped | Answered) -> None:
+    def _claim(self, fact: Claimed) -> Served | None:
+        self.claims[fact.claim] = fact.resource, fact.owner
+        served = self._by_owner.get(fact.owner)
+        if served is None or served.state != "outside":
+            return None  # nobody's request, or a job's that wants more
+        served.go("waits", fact.time_ns)
+        served.claim, served.resource = fact.claim, fact.resource
+        self._waiting[fact.claim] = served
+        self.tenants_waiting[served.arrived.tenant] += 1
+        return served
+
+    def _wait_no_more(self, claim: int) -> Served | None:
+        served = self._waiting.pop(claim, None)
+        if served is not None:
+            self.tenants_waiting[served.arrived.tenant] -= 1
+            self.tenants_waiting += Counter()  # keeps what is above 0
+        return served
+
+    def _go_on(self, serial: int, fact: Fact) -> Served:
         served = self.served.get(fact.request)
-        state, wanted = served.state if served else "unknown", _BEFORE[type(fact)]
+        state, (wanted, after) = served.state if served else "unknown", _STATES[type(fact)]
         if state not in wanted:
             name = type(fact).__name__
             raise _broken(
                 serial, f"{name} of request {fact.request}, which is {state}, not {' or '.join(wanted)}"
             )
-        if isinstance(fact, Answered):
-            served.answered_ns = fact.time_ns
-            served.go("answered", fact.time_ns)
-            return
-        self._waiting.pop(served.claim, None)
-        served.ended = serial
-        if isinstance(fact, Preempted):
-            served.go("outside", fact.time_ns)
-        elif isinstance(fact, Finished):
-            served.finished = fact
-            served.go("finished", fact.time_ns)
-        else:
-            served.dropped = fact
-            served.go("dropped", fact.time_ns)
+        match fact:
+            case Finished():
+                served.finished, served.ended = fact, serial
+            case Dropped():
+                served.dropped, served.ended = fact, serial
+                self._wait_no_more(served.claim)
+            case Answered():
+                served.answered_ns = fact.time_ns
+        if after:
+            served.go(after, fact.time_ns)
+        return served
 
 
-_BEFORE = {
-    Preempted: ("served",),
-    Finished: ("served",),
-    Dropped: ("outside", "waits", "served"),
-    Answered: ("finished",),
+# Which states a fact may find its request in, and in which it leaves it.
+_STATES = {
+    Reused: (("served",), ""),
+    Prefilled: (("served",), ""),
+    Preempted: (("served",), "outside"),
+    Finished: (("served",), "finished"),
+    Dropped: (("outside", "waits", "served"), "dropped"),
+    Answered: (("finished",), "answered"),
 }
 
 
