@@ -19,6 +19,8 @@ from gpulab.telemetry.events import (
 )
 from gpulab.telemetry.shape import Free, Shape, Units
 
+OF_CLAIMS = frozenset({Opened, Claimed, Granted, Withdrawn, TimedOut, Used, Returned, Grew, Freed})
+
 
 class Books:
     """Who holds and who waits at one resource, kept up to date fact by fact.
@@ -86,7 +88,7 @@ class Books:
     def terms(self) -> tuple[int, ...]:
         """Capacity and the five terms now."""
         stranded, free = self.granted - self.used, self.capacity - self.granted
-        if self.placeless and not self.divisible:
+        if self.plain:
             self.line.settle(free)
             unscheduled = self.line.units
             return self.capacity, self.used, stranded, 0, unscheduled, free - unscheduled
@@ -94,6 +96,11 @@ class Books:
             return self.capacity, self.used, stranded, 0, 0, free
         unscheduled, fragmented, spare = split_sorted(self.free(), self.shapes(), self.divisible)
         return self.capacity, self.used, stranded, fragmented, unscheduled, spare
+
+    @property
+    def plain(self) -> bool:
+        """All claims take any units, and all of them or none: what is in reach is placed."""
+        return self.placeless and not self.divisible
 
     def shapes(self) -> Iterator[Shape]:
         """What waits, smallest first."""
@@ -108,8 +115,8 @@ class Books:
         else:
             line.settle(free)
             moved, line.moved = line.moved, {}
-            now = self._told.difference(claim for claim, inside in moved.items() if not inside)
-        self._told = now.union(claim for claim, inside in moved.items() if inside)
+        for claim, inside in moved.items():
+            (self._told.add if inside else self._told.discard)(claim)
         return moved
 
     def charged(self) -> dict[int, tuple[int, int]]:

@@ -48,7 +48,11 @@ class Charges:
             for claim in claims:
                 held = next((book.held[claim] for book in _each(books) if claim in book.held), None)
                 holds.set(claim, time_ns, held and (held[1], held[2]))
-            waits.replace(time_ns, books.charged())
+            if isinstance(books, Books) and books.plain:
+                for claim, inside in books.in_reach().items():
+                    waits.set(claim, time_ns, (books.mine[claim].size, 0) if inside else None)
+            else:
+                waits.replace(time_ns, books.charged())
         self.holds, self.waits = holds.end(ledger.end_ns), waits.end(ledger.end_ns)
 
     def by_claim(self, t0: int, t1: int) -> dict[int, list[int]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpulab.report.books import Books
+from gpulab.report.books import OF_CLAIMS, Books
 from gpulab.report.looked_through import LookedThrough
 from gpulab.telemetry.events import Opened
 from gpulab.telemetry.ledger import Ledger
@@ -30,7 +30,7 @@ def instants(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, Book
         if changed and fact.time_ns > time_ns:
             yield time_ns, books, claims
             changed, claims = False, set()
-        if books.note(serial, fact):
+        if type(fact) in OF_CLAIMS and books.note(serial, fact):
             time_ns, changed = fact.time_ns, True
             claims.add(getattr(fact, "claim", -1))
     if changed:
