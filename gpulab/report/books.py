@@ -11,6 +11,7 @@ from gpulab.telemetry.events import (
     Freed,
     Granted,
     Grew,
+    Joined,
     Opened,
     Returned,
     TimedOut,
@@ -19,7 +20,7 @@ from gpulab.telemetry.events import (
 )
 from gpulab.telemetry.shape import Free, Shape, Units
 
-OF_CLAIMS = frozenset({Opened, Claimed, Granted, Withdrawn, TimedOut, Used, Returned, Grew, Freed})
+OF_CLAIMS = frozenset({Opened, Claimed, Joined, Granted, Withdrawn, TimedOut, Used, Returned, Grew, Freed})
 
 
 class Books:
@@ -96,6 +97,16 @@ class Books:
             return self.capacity, self.used, stranded, 0, 0, free
         unscheduled, fragmented, spare = split_sorted(self.free(), self.shapes(), self.divisible)
         return self.capacity, self.used, stranded, fragmented, unscheduled, spare
+
+    @property
+    def here(self) -> "Books":
+        """The book of the resource itself, as ``Joint`` has one among several."""
+        return self
+
+    @property
+    def books(self) -> "list[Books]":
+        """The books that hold what this level granted, as ``LookedThrough`` has several."""
+        return [self]
 
     @property
     def plain(self) -> bool:

@@ -145,8 +145,8 @@ class _Reading:
         self.requests, self.stretches = Requests(), {}
         self.last_ns, self.reach = ledger.end_ns, {}  # claim -> when it was in reach, in order
         self._grants, self._reached = Spans(), Spans()
-        opened = {fact.resource: fact for fact in ledger.of(Opened)}
-        self._books = {name: books_of(opened, name) for name in opened}
+        names = dict.fromkeys(fact.resource for fact in ledger.of(Opened))
+        self._books = {name: books_of(ledger, name) for name in names}
         self._changed: set[str] = set()
         now_ns = ledger.start_ns
         for serial, fact in enumerate(ledger):
@@ -170,8 +170,8 @@ class _Reading:
         for name, books in self._books.items() if type(fact) in OF_CLAIMS else ():
             if books.note(serial, fact):
                 self._changed.add(name)
-                if type(fact) in _RESIZING and fact.claim in books.mine:
-                    held = books.held.get(fact.claim)
+                if type(fact) in _RESIZING and fact.claim in books.here.mine:
+                    held = books.here.held.get(fact.claim)
                     self._grants.set(fact.claim, fact.time_ns, held and held[1])
 
     def _settle(self, time_ns: int) -> None:
