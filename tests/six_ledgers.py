@@ -19,12 +19,12 @@ from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Units
 
 
-def asks(time_ns, claim, size, owner, shape=Contiguous, where="arena"):
+def asks(time_ns, claim, size, owner, *, shape=Contiguous, where="arena"):
     return Claimed(time_ns, claim, where, size, shape(size), owner)
 
 
 def blocks(time_ns, claim, size, owner):
-    return asks(time_ns, claim, size, owner, Units, "kv")
+    return asks(time_ns, claim, size, owner, shape=Units, where="kv")
 
 
 STRANDED = Ledger(
@@ -72,7 +72,12 @@ WAITING = Ledger(
         *(Stepped(4, "kv", 0, 1, 0, 0, 4000, 0, 0), Prefilled(4, 0, 2)),
         *(Stepped(10, "kv", 4, 2, 1, 2, 3000, 0, 0), Finished(10, 0, 3, 9), Freed(10, 0)),
         Granted(13, 1, -1, 2),
-        *(Stepped(17, "kv", 13, 1, 0, 0, 4000, 0, 1), Prefilled(17, 1, 2), Finished(17, 1, 1, 2), Freed(17, 1)),
+        *(
+            Stepped(17, "kv", 13, 1, 0, 0, 4000, 0, 1),
+            Prefilled(17, 1, 2),
+            Finished(17, 1, 1, 2),
+            Freed(17, 1),
+        ),
         Answered(19, 1),
         Closed(20),
     ]
@@ -118,7 +123,8 @@ def drawn(ledger: Ledger) -> str:
     opened, width = ledger[0], ledger.end_ns
     columns = [_units(ledger, time_ns) for time_ns in range(width)]
     lines = [
-        f"{unit:>9} {''.join(column[unit] for column in columns)}" for unit in reversed(range(opened.capacity))
+        f"{unit:>9} {''.join(column[unit] for column in columns)}"
+        for unit in reversed(range(opened.capacity))
     ]
     requests = Requests()
     for serial, fact in enumerate(ledger):

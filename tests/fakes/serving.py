@@ -55,7 +55,9 @@ class Job:
 class Lottery:
     """``Lottery(seed, requests).run()`` is a ledger. ``calm`` leaves out preemption, drops and odd host times."""
 
-    def __init__(self, seed, requests, *, capacity=12, tokens=4, spread=6, step=3, most_jobs=4, block=1, calm=False):
+    def __init__(
+        self, seed, requests, *, capacity=12, tokens=4, spread=6, step=3, most_jobs=4, block=1, calm=False
+    ):
         assert capacity > 2 * tokens  # every request fits
         self.draw = Random(f"{seed}/serving")
         self.ledger = Ledger()
