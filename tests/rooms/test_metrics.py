@@ -25,8 +25,6 @@ from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Units
 from gpulab.units import SECOND
 
-US = 1000
-
 
 def came(time_ns, request, tenant, prompt, output):
     return Arrived(time_ns, request, f"r{request}", tenant, prompt, output)
