@@ -524,14 +524,14 @@ def test_each_of_two_pools_has_the_capacity_that_was_granted_to_its_name():
 
 def test_a_device_is_looked_through_all_of_its_pools_at_once():
     # stretches: 3 and 3 beside chat's 2 in pool a, 3 behind code's 3 in pool b, 11 that the device has left
-    waits = [Claimed(1, 7, "a", 11, Contiguous(11)), Claimed(1, 8, "b", 4, Contiguous(4))]
+    waits = [Claimed(1, 7, "a", 8, Contiguous(8)), Claimed(1, 8, "b", 4, Contiguous(4))]
     through = Account(two_pools(*waits), "device→extent")
 
-    assert through.at(1) == Terms(30, 9, 1, 11, 4, 5)
+    assert through.at(1) == Terms(30, 9, 1, 8, 4, 8)  # 7 of the 11 are left after the 4
     assert Account(two_pools(*waits), "b→extent").at(1) == Terms(6, 3, 0, 0, 0, 3)
     freed = Account(two_pools(*waits, Freed(5, 6)), "device→extent")  # now pool b's segment is whole: 17 left
-    assert freed.at(5) == Terms(30, 6, 1, 0, 15, 8)
-    assert freed.by_owner(5, 9)[""].unscheduled == 15 * 4
+    assert freed.at(5) == Terms(30, 6, 1, 0, 12, 11)
+    assert freed.by_owner(5, 9)[""].unscheduled == 12 * 4
 
 
 def test_a_claim_of_another_owner_on_the_device_waits_there_beside_those_of_the_pools():

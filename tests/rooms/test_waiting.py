@@ -204,6 +204,8 @@ def test_who_held_the_units_is_told_with_time_and_amount_the_most_first():
     facts = [KV, came(0, 0, "code"), wants(0, 0, 1), Granted(0, 0, -1, 1), came(1, 1), wants(1, 1, 3)]
     facts += [Granted(1, 1, -1, 3), came(2, 2), wants(2, 2, 4), Freed(5, 1), Grew(6, 0, 2), Freed(8, 0)]
     facts += [Granted(9, 2, -1, 4), Closed(10)]
+    elsewhere = Claimed(0, 9, "kv2", 4, Units(4), "other"), Granted(0, 9, -1, 4)
+    facts[1:1] = [Opened(0, "kv2", 4, "block"), *elsewhere]
 
     assert Waiting(Ledger(facts)).behind(2) == [
         Behind("r0", "code", 6, 1 * 4 + 3 * 2),
