@@ -20,21 +20,8 @@ from gpulab.telemetry.events import (
     Withdrawn,
 )
 
-OF_REQUESTS = frozenset(
-    {
-        Arrived,
-        Claimed,
-        Granted,
-        Withdrawn,
-        TimedOut,
-        Reused,
-        Prefilled,
-        Preempted,
-        Finished,
-        Dropped,
-        Answered,
-    }
-)
+OF_REQUESTS_ALONE = frozenset({Arrived, Reused, Prefilled, Preempted, Finished, Dropped, Answered})
+OF_REQUESTS = OF_REQUESTS_ALONE | {Claimed, Granted, Withdrawn, TimedOut}
 
 
 @dataclass(slots=True)
