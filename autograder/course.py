@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from gpulab.units import MiB
-
 CARD = "course.json"
 
 
@@ -41,7 +39,14 @@ class Course:
     @classmethod
     def of(cls, course_id: str, secret: bytes) -> "Course":
         """The course with this name and secret, its twist constants drawn."""
-        return cls(course_id, secret, {"02.first-fit": _first_fit_rules(course_id, secret)})
+        from autograder.checks import exercises
+
+        rules = {}
+        for name, exercise in exercises().items():
+            drawn = exercise.twist(_random(hmac.new(secret, f"{course_id}/{name}/rules".encode(), "sha256")))
+            if drawn:
+                rules[name] = drawn
+        return cls(course_id, secret, rules)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Course":
@@ -105,12 +110,3 @@ def _make_secret(path: Path) -> None:
 
 def _random(digest) -> Random:
     return Random(digest.hexdigest())  # seeded with text: the same numbers on every Python since 3.2
-
-
-def _first_fit_rules(course_id: str, secret: bytes) -> dict[str, int]:
-    """Near the median claim of the Azure conversations (about 150 MiB at 128 KiB a token)."""
-    draw = _random(hmac.new(secret, f"{course_id}/02.first-fit/rules".encode(), "sha256"))
-    return {
-        "threshold": draw.choice((112, 128, 144, 160)) * MiB,
-        "boundary": draw.choice((4, 8, 16, 32)) * MiB,
-    }

@@ -12,7 +12,9 @@ import socket
 import tempfile
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 from typing import final
 
 from autograder.answerer import PACKET_BYTES
@@ -32,6 +34,16 @@ class Exercise(ABC):
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
+    hints: tuple[str, ...] = ()  # gentlest first: a question about the picture, the sub-goals, the blocks
+    blocks: tuple[dict[str, str], str] = ({}, "")  # lettered lines, two of them wrong, and the right order
+
+    def twist(self, draw: Random) -> dict[str, int]:
+        """The constants of this course's twist, drawn once a course; public, printed in the lab."""
+        return {}
+
+    def example(self, course: Course) -> tuple[list, Callable] | None:
+        """The judge's first questions, as they travel, and a maker of an object that answers them somehow."""
+        return None
 
     @abstractmethod
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> object:

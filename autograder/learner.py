@@ -18,7 +18,6 @@ from autograder.judge import Exercise
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
 from gpulab.telemetry.ledger import Ledger
-from gpulab.units import format_bytes
 
 __all__ = [
     "answer",
@@ -60,7 +59,7 @@ def rules(exercise: str) -> dict[str, int]:
     """The constants of this course for ``exercise``, printed too; your object has them as ``self.rules``."""
     given = Course.at_hand().rules.get(_exercise(exercise).id, {})
     for name, value in given.items():
-        print(f'self.rules["{name}"] is {value:,} B ({format_bytes(value)}) in this course')
+        print(f'self.rules["{name}"] is {texts.constant(name, value)} in this course')
     return given
 
 
@@ -175,7 +174,7 @@ def variant(exercise: str, size: str = "") -> "Practice":
 
 def hint(exercise: str) -> None:
     """The next of up to three hints: a question about the picture, the sub-goals, lines to put in order."""
-    rungs = texts.hints(_exercise(exercise).id)
+    rungs = _exercise(exercise).hints
     step = _desk.rungs.get(exercise, 0)
     _desk.rungs[exercise] = min(step + 1, len(rungs))
     if step >= len(rungs):
@@ -186,7 +185,7 @@ def hint(exercise: str) -> None:
 
 def blocks(exercise: str, order: str = "") -> None:
     """Lines to put in order, two of which are wrong; ``order`` (letters, for example "cab") is checked."""
-    lines, right = texts.blocks(_exercise(exercise).id)
+    lines, right = _exercise(exercise).blocks
     if not lines:
         print(f"{exercise} has no blocks to order; hint({exercise!r}) helps.")
     elif not order:
@@ -205,7 +204,7 @@ def blocks(exercise: str, order: str = "") -> None:
 
 def show_message(exercise: str) -> None:
     """Print one real message that the judge will send to your object, and the form of your answer."""
-    print(texts.message(_exercise(exercise).id, Course.at_hand()))
+    print(texts.message(_exercise(exercise), Course.at_hand()))
 
 
 def _graded(exercise: Exercise, make: Callable | None, address: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from autograder import answerer
 from autograder.answerer import Answerer
 from autograder.channel import AnswerFault, Asker, InProcess
-from autograder.checks import exercises
+from autograder.checks import exercises, played
 from autograder.checks.lab02 import first_fit, first_fit_play, first_fit_words, pieces, predict_oom, strand
 from autograder.checks.lab02.cases import BYTES_PER_TOKEN, Case, chats, graded_case, play, small_case
 from autograder.course import Course
@@ -146,7 +146,7 @@ def test_a_wrong_build_gets_its_share_and_its_tag(name, scale):
 @pytest.mark.parametrize("name", mutants.FIRST_FIT)
 def test_feedback_on_a_wrong_build_is_a_small_public_trace_with_its_picture(name, pictures):
     said = graded(mutants.FIRST_FIT[name][0])[0].feedback
-    assert said.where == first_fit.PUBLIC
+    assert said.where == played.PUBLIC
     assert said.picture.svg().startswith("<svg")
     assert said.question.endswith("?")
     assert re.fullmatch(r"#\d+, a claim of .+ B\)", said.event)
@@ -433,7 +433,7 @@ def test_a_cap_earns_by_what_running_it_strands(monkeypatch):
 RULES = {"threshold": 4 * MiB, "boundary": 2 * MiB}
 
 
-def played(make, *claims, capacity=16 * MiB, proved=None):
+def outcome_of(make, *claims, capacity=16 * MiB, proved=None):
     """One case of ``(time, MiB, hold)`` claims: its outcome."""
     case = Case(
         capacity,
@@ -479,7 +479,7 @@ def scripted(*answers):
     ],
 )
 def test_an_answer_against_a_law_makes_the_case_unlawful(answers, claims, tag):
-    outcome = played(scripted(*answers), *claims)
+    outcome = outcome_of(scripted(*answers), *claims)
     assert (outcome.tag, outcome.lawful) == (tag, False)
     assert outcome.ledger is not None
     assert outcome.event == len(outcome.ledger) - 1
@@ -487,24 +487,24 @@ def test_an_answer_against_a_law_makes_the_case_unlawful(answers, claims, tag):
 
 def test_a_lawful_answer_that_differs_counts_to_the_first_difference_and_no_further():
     claims = [(0, 1, 99), (1, 1, 99), (2, 1, 99), (3, 1, 99)]
-    outcome = played(scripted(0, 1, 3, 2, 0), *claims)
+    outcome = outcome_of(scripted(0, 1, 3, 2, 0), *claims)
     assert (outcome.tag, outcome.lawful) == ("higher-hole", True)
     assert (outcome.asked, outcome.equal) == (5, 2)
     assert (outcome.expected, outcome.got) == (f"offset {2 * MiB:,}", f"offset {3 * MiB:,}")
     # after the difference an unlawful answer still ends the case, and names the tag
-    outcome = played(scripted(0, 1, 3, None), *claims)
+    outcome = outcome_of(scripted(0, 1, 3, None), *claims)
     assert (outcome.tag, outcome.lawful) == ("refused-hole", False)
-    outcome = played(scripted(0, 1, 3, 3), *claims)
+    outcome = outcome_of(scripted(0, 1, 3, 3), *claims)
     assert (outcome.tag, outcome.lawful) == ("overlap", False)
 
 
 def test_refusing_is_right_where_no_hole_fits():
     """3 MiB in front, 13 behind: a claim of 14 fits nowhere, one of 12 fits, but not from a boundary."""
     claims = [(0, 3, 1), (1, 1, 9), (2, 14, 9), (2, 12.5, 9)]
-    outcome = played(scripted(0, 3, None, None), *claims[:2], (20, 16, 1))
+    outcome = outcome_of(scripted(0, 3, None, None), *claims[:2], (20, 16, 1))
     assert outcome.tag != "alignment"
     arena = [(0, 3, 99), (1, 12.5, 99)]
-    outcome = played(scripted(0, None, 0), *arena)
+    outcome = outcome_of(scripted(0, None, 0), *arena)
     assert (outcome.lawful, outcome.equal) == (True, 3)
 
 
@@ -523,13 +523,13 @@ def test_refusing_is_right_where_no_hole_fits():
     ],
 )
 def test_lawful_cases_earn_by_the_share_of_equal_offsets(share, credit):
-    outcomes = [first_fit_play.Outcome(asked=100, equal=round(100 * share)) for _ in range(12)]
+    outcomes = [played.Outcome(asked=100, equal=round(100 * share)) for _ in range(12)]
     assert first_fit_play.build_share(outcomes)[0] == credit
 
 
 def test_one_broken_law_caps_the_build_at_a_fifth_of_the_lawful_share():
-    fine = first_fit_play.Outcome(asked=10, equal=10)
-    broken = first_fit_play.Outcome(asked=10, equal=9, lawful=False, tag="overlap")
+    fine = played.Outcome(asked=10, equal=10)
+    broken = played.Outcome(asked=10, equal=9, lawful=False, tag="overlap")
     share, note = first_fit_play.build_share([fine] * 11 + [broken])
     assert share == pytest.approx(0.2 * 11 / 12)
     assert "92% of the cases" in note
@@ -538,25 +538,23 @@ def test_one_broken_law_caps_the_build_at_a_fifth_of_the_lawful_share():
 
 def test_the_tag_is_of_laws_first_then_of_what_is_sure_then_of_what_is_frequent():
     def outcome(tag, lawful=True, sure=True):
-        return first_fit_play.Outcome(asked=1, tag=tag, lawful=lawful, sure=sure)
+        return played.Outcome(asked=1, tag=tag, lawful=lawful, sure=sure)
 
-    assert first_fit_play.tag_of([outcome("")]) == ""
-    assert (
-        first_fit_play.tag_of([outcome("higher-hole")] * 3 + [outcome("overlap", lawful=False)]) == "overlap"
-    )
-    assert first_fit_play.tag_of([outcome("a", sure=False)] * 2 + [outcome("b")]) == "b"
-    assert first_fit_play.tag_of([outcome("a"), outcome("b"), outcome("b")]) == "b"
-    assert first_fit_play.tag_of([outcome("a"), outcome("b")]) == "a"
-    assert first_fit_play.tag_of([outcome("a", sure=False)]) == "a"
+    assert played.tag_of([outcome("")]) == ""
+    assert played.tag_of([outcome("higher-hole")] * 3 + [outcome("overlap", lawful=False)]) == "overlap"
+    assert played.tag_of([outcome("a", sure=False)] * 2 + [outcome("b")]) == "b"
+    assert played.tag_of([outcome("a"), outcome("b"), outcome("b")]) == "b"
+    assert played.tag_of([outcome("a"), outcome("b")]) == "a"
+    assert played.tag_of([outcome("a", sure=False)]) == "a"
 
 
-@pytest.mark.parametrize("tag", first_fit_play.BROKEN)
+@pytest.mark.parametrize("tag", played.BROKEN)
 def test_a_broken_channel_ends_the_rest_unasked(tag, monkeypatch):
     calls = []
 
     def broken(case, rules, asker, proved):
         calls.append(case)
-        return first_fit_play.Outcome(asked=1, lawful=False, tag=tag)
+        return played.Outcome(asked=1, lawful=False, tag=tag)
 
     monkeypatch.setattr(first_fit_play, "play_case", broken)
     outcomes = first_fit_play.judged(list(range(12)), RULES, None)
@@ -600,34 +598,34 @@ def test_what_was_proved_in_one_case_tells_misconceptions_apart_in_another():
         (10, 2, 99),
     ]  # the left neighbour was free when the right one came
     answers = (0, 1, 2, None)
-    assert played(scripted(*answers), *claims).tag == "no-coalescing"
+    assert outcome_of(scripted(*answers), *claims).tag == "no-coalescing"
     proved = {("right", False)}
-    assert played(scripted(*answers), *claims, proved=proved).tag == "joins-right-only"
+    assert outcome_of(scripted(*answers), *claims, proved=proved).tag == "joins-right-only"
     mirrored = [(0, 1, 6), (0, 1, 5), (0, 14, 99), (10, 2, 99)]
-    assert played(scripted(*answers), *mirrored).tag == "no-coalescing"
-    assert played(scripted(*answers), *mirrored, proved={("left", False)}).tag == "joins-left-only"
+    assert outcome_of(scripted(*answers), *mirrored).tag == "no-coalescing"
+    assert outcome_of(scripted(*answers), *mirrored, proved={("left", False)}).tag == "joins-left-only"
     both = {("left", False), ("right", False)}
-    assert played(scripted(*answers), *claims, proved=both).tag == "refused-hole"
+    assert outcome_of(scripted(*answers), *claims, proved=both).tag == "refused-hole"
 
 
 def test_padding_that_nobody_gets_is_told_from_a_hole_passed_over():
     claims = [(0, 1, 99), (1, 4, 99), (2, 1, 99)]  # [1, 2) MiB is padding in front of the large claim
-    assert played(scripted(0, 2, 6, 0), *claims).tag == "padding-lost"
-    assert played(scripted(0, 2, 6, 0), *claims, proved={pieces.PADDING}).tag == "higher-hole"
-    assert played(scripted(0, 2, 1, 0), *claims).equal == 4
-    far = played(scripted(0, 6, 0), (0, 1, 99), (1, 4, 99))
+    assert outcome_of(scripted(0, 2, 6, 0), *claims).tag == "padding-lost"
+    assert outcome_of(scripted(0, 2, 6, 0), *claims, proved={pieces.PADDING}).tag == "higher-hole"
+    assert outcome_of(scripted(0, 2, 1, 0), *claims).equal == 4
+    far = outcome_of(scripted(0, 6, 0), (0, 1, 99), (1, 4, 99))
     assert far.tag == "higher-hole"
-    skipped = played(scripted(0, 6, 11, 0), (0, 1, 99), (1, 4, 99), (2, 1, 99))
+    skipped = outcome_of(scripted(0, 6, 11, 0), (0, 1, 99), (1, 4, 99), (2, 1, 99))
     assert (skipped.tag, skipped.equal) == ("higher-hole", 1)
 
 
 def test_an_overlap_is_told_from_a_hole_not_measured_from_its_start_and_from_an_exact_fit_kept():
     whole = [(0, 16, 99), (1, 1, 99)]
-    assert played(scripted(0, 0), *whole).tag == "exact-fit-kept"
-    assert played(scripted(0, 1, 0.5), (0, 1, 99), (1, 1, 99), (2, 1, 99)).tag == "overlap"
+    assert outcome_of(scripted(0, 0), *whole).tag == "exact-fit-kept"
+    assert outcome_of(scripted(0, 1, 0.5), (0, 1, 99), (1, 1, 99), (2, 1, 99)).tag == "overlap"
     behind = [(0, 11, 99), (1, 4.5, 99)]  # 5 MiB are free behind, from the boundary on only 4
-    assert played(scripted(0, 12), *behind).tag == "fits-before-aligning"
-    assert played(scripted(0, 14), *behind).tag == "bounds"
+    assert outcome_of(scripted(0, 12), *behind).tag == "fits-before-aligning"
+    assert outcome_of(scripted(0, 14), *behind).tag == "bounds"
 
 
 # -- what feedback shows ----------------------------------------------------------------------------
@@ -671,7 +669,7 @@ class OnlyLong(MyAllocator):
 def test_a_fault_that_only_graded_inputs_show_is_told_without_any_of_their_numbers(pictures):
     score, _ = graded(OnlyLong)
     assert score.tag == "raised"
-    assert "in a graded trace, which is not shown" in score.text
+    assert "in a graded case, which is not shown" in score.text
     assert "`place` raised ValueError, line " in score.text
     assert "I was asked for" not in score.text + score.html
     assert score.feedback.picture is None
@@ -694,7 +692,7 @@ def test_a_fault_that_a_few_graded_claims_show_is_shown_on_at_most_twelve_events
     make = type("Mine", (NeverTheThird,), {"wanted": case.claims[2].size})
     score, _ = graded(make)
     assert score.tag == "refused-hole"
-    assert score.feedback.where == first_fit.GRADED
+    assert score.feedback.where == played.GRADED
     assert score.feedback.picture is not None
     assert len(numbers_in(score) & {claim.size for claim in case.claims}) <= 2
 

@@ -1,10 +1,13 @@
 """02.best-fit: a function that chooses among holes; the judge holds the holes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from types import SimpleNamespace
 from typing import final
 
 from autograder.channel import AnswerFault, Asker
+from autograder.checks.lab02.hints import HINTS
 from autograder.course import Course
 from autograder.judge import Exercise, as_points
 from autograder.verdict import Commitments, Feedback, Score
@@ -85,7 +88,7 @@ _MISREAD = {
     ),
     "worst-fit": (_worst, "You took the largest hole that fits. Which is the smallest that fits?"),
     "tie-by-age": (_late, "Holes {rule} and {got} are equally long. Which one does the rule say?"),
-    "first-fit": (_first, "Hole {got} is the first that fits; hole {rule} is tighter."),
+    "first-fit": (_first, "Hole {got} is the first that fits. Is hole {rule} tighter?"),
     "behind-only": (_other_end, "You compare what follows the legal start. What does the rule compare?"),
 }
 
@@ -95,9 +98,15 @@ class BestFitExercise(Exercise):
     """Best fit after aligning, as one choice among holes."""
 
     id = "02.best-fit"
+    hints = HINTS["02.best-fit"]
     points = 2.0
     builds = True
     function = "choose"
+
+    def example(self, course: Course) -> tuple[list, Callable]:
+        holes = [[0, 4096], [8192, 2048]]
+        questions = [[1, "new", [{}], []], [2, "choose", [holes, 1024, 512], []]]
+        return questions, lambda: SimpleNamespace(choose=lambda holes, size, align: 1)
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Choice:
         """One question for practice."""

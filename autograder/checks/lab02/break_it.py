@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from autograder.channel import AnswerFault, Asker
+from autograder.checks.lab02.hints import HINTS
 from autograder.course import Course
 from autograder.judge import Exercise, as_points
 from autograder.verdict import Commitments, Feedback, Score
@@ -52,6 +53,7 @@ class BreakIt(Exercise):
     """Two lists: first fit serves all of ``trace`` and best fit refuses; for ``mirror`` the other way round."""
 
     id = "02.break"
+    hints = HINTS["02.break"]
     points = 3.0
     builds = True
 

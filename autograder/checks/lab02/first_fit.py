@@ -1,13 +1,16 @@
 """02.first-fit: the learner's ``place`` and ``reclaim``, asked by an arena that the judge owns."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import final
 
 from autograder.channel import Asker
 from autograder.checks.lab02 import first_fit_words as words
 from autograder.checks.lab02.cases import Case, RuleArena, chats, graded_case, play, small_case
-from autograder.checks.lab02.first_fit_play import BROKEN, Outcome, build_share, judged, play_case, tag_of
-from autograder.checks.shrink import shrunk
+from autograder.checks.lab02.first_fit_play import build_share, judged, play_case
+from autograder.checks.lab02.hints import BLOCKS, HINTS
+from autograder.checks.played import CASES, Outcome, shown_small, tag_of
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
 from autograder.verdict import Commitments, Feedback, Score
@@ -16,13 +19,9 @@ from gpulab.memory.replay import replay
 from gpulab.report.account import Account
 from gpulab.telemetry.events import Claimed, Refused
 from gpulab.telemetry.ledger import Ledger
-from gpulab.units import GiB
+from gpulab.units import GiB, MiB
 
-CASES, CLAIMS = 12, 400  # 12 x 401 asks, under the 5,000 of an exercise
-PLAYS = 300  # public cases looked through for one that shows the same fault, and plays to make it small
-GRADED_EVENTS = 12  # a longer part of a graded trace is not shown
-PUBLIC = "A practice trace on which your code breaks the same rule (no graded input is shown)."
-GRADED = "A graded trace, cut down to the events that matter."
+CLAIMS = 400  # 12 x 402 asks, under the 5,000 of an exercise
 
 
 @final
@@ -34,6 +33,24 @@ class FirstFitExercise(Exercise):
     builds = True
     predicts = ("refusals",)
     causes = ("used", "stranded", "fragmented", "unscheduled", "spare")
+    hints = HINTS["02.first-fit"]
+    blocks = BLOCKS["02.first-fit"]
+
+    def twist(self, draw: Random) -> dict[str, int]:
+        """Near the median claim of the Azure conversations (about 150 MiB at 128 KiB a token)."""
+        return {
+            "threshold": draw.choice((112, 128, 144, 160)) * MiB,
+            "boundary": draw.choice((4, 8, 16, 32)) * MiB,
+        }
+
+    def example(self, course: Course) -> tuple[list, Callable]:
+        settings = {"capacity": 1 << 30, "alignment": 512, "rules": course.rules[self.id]}
+        questions = [
+            [1, "new", [settings], []],
+            [2, "place", [1 << 20], []],
+            [3, "place", [4096], [["reclaim", [0, 1 << 20]]]],
+        ]
+        return questions, _Anywhere
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Case:
         """The learner's own trace of 40 chats, on which the bump allocator is watched."""
@@ -111,27 +128,27 @@ def feedback(course: Course, outcomes: list[Outcome], cases: list[Case], asker: 
         return None
     rules = course.rules[FirstFitExercise.id]
     found = next(o for o in outcomes if o.tag == tag)
-    if tag in BROKEN:
-        return words.feedback(found, rules, "")
     proved = set().union(*(o.proved for o in outcomes))
-    shown = found
-
-    def shows(claims: list) -> bool:
-        nonlocal shown
-        outcome = play_case(Case(case.capacity, tuple(claims)), rules, asker, set(proved))
-        shown = outcome if outcome.tag == tag else shown
-        return outcome.tag == tag
-
-    plays = 0 if tag == "too-long" else PLAYS  # each play of an endless loop costs a second or more
-    for number in range(PLAYS):
-        case = small_case(course.public(FirstFitExercise.id + "/small", number), rules)
-        if shows(list(case.claims)):
-            shrunk(list(case.claims), shows, plays=plays)
-            return words.feedback(shown, rules, PUBLIC)
     case = cases[outcomes.index(found)]
-    small = list(case.claims[: len(found.ledger.of(Claimed))] if found.ledger else ())
-    if small and shows(small):  # else it showed once and does not show again
-        small = shrunk(small, shows, plays=plays)
-        if 2 * len(small) <= GRADED_EVENTS:
-            return words.feedback(shown, rules, GRADED)
-    return words.feedback(found, rules, "")
+    shown, where = shown_small(
+        found,
+        list(case.claims[: len(found.ledger.of(Claimed))] if found.ledger else ()),
+        public=lambda n: small_case(course.public(FirstFitExercise.id + "/small", n), rules),
+        cut=lambda small: list(small.claims),
+        joined=lambda small, claims: Case((small or case).capacity, tuple(claims)),
+        play=lambda small: play_case(small, rules, asker, set(proved)),
+    )
+    return words.feedback(shown, rules, where)
+
+
+class _Anywhere:
+    """An object that always answers 0, to show what messages look like."""
+
+    def __init__(self, capacity: int, alignment: int, rules: dict) -> None:
+        self.capacity = capacity
+
+    def place(self, size: int) -> int:
+        return 0
+
+    def reclaim(self, offset: int, size: int) -> None:
+        return None

@@ -1,6 +1,7 @@
 """What feedback on 02.first-fit says: one rule and one question a misconception."""
 
 from autograder.checks.lab02.pieces import Pieces
+from autograder.checks.played import told
 from autograder.verdict import Feedback
 from gpulab.units import format_bytes
 
@@ -46,21 +47,12 @@ RULES = {
     ),
     "type": ("`place` answers with a whole number, or None.", "What does your method return on this path?"),
     "raised": ("`place` and `reclaim` answer; they do not raise.", "Which line raised, and on which input?"),
-    "too-long": (
-        "Every answer comes within a second or two.",
-        "Which loop does not end, and what should end it?",
-    ),
     "unsendable": ("Answers are plain numbers or None.", "What type is it that you return?"),
-    "silent": (
-        "Every answer comes in time.",
-        "Which call takes long, and longer the more claims there were?",
-    ),
     "not-solved": (
         "`place` and `reclaim` are yours to write.",
         "Which bytes are free before the first claim?",
     ),
 }
-_CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
 def describe(outcome, pieces: Pieces, lowest: int, got: int | None, size: int) -> None:
@@ -78,46 +70,20 @@ def describe(outcome, pieces: Pieces, lowest: int, got: int | None, size: int) -
 
 
 def feedback(outcome, rules: dict, where: str) -> Feedback:
-    """The feedback of one outcome; ``where`` says what the picture shows.
-
-    With '' the outcome belongs to a graded trace that must not be shown: no event, no number, no text of
-    an exception (it may quote one), no picture.
-    """
-    rule, question = RULES.get(outcome.tag, _CHANNEL)
-    numbers = outcome.numbers
+    """The feedback of one outcome; ``where`` says what the picture shows, '' that nothing may be shown."""
+    numbers, picture = outcome.numbers, None
     named = {
-        "pieces": numbers.get("pieces", "The bytes"),
+        "pieces": numbers.get("pieces", "The bytes") if where else "Some bytes",
         "threshold": format_bytes(rules["threshold"]),
         "boundary": format_bytes(rules["boundary"]),
     }
-    expected, picture = outcome.expected or "an answer", None
-    got = outcome.got or _said(outcome.tag, numbers, quoting=bool(where))
-    if not where:
-        named["pieces"], event = "Some bytes", "in a graded trace, which is not shown"
-        expected, got = "the rule's answer", "another" if outcome.got else got
-    elif outcome.event < 0 or outcome.ledger is None:
-        event = "before the first claim, when your object was made"
-    else:
+    event = "before the first claim, when your object was made"
+    if where and outcome.event >= 0 and outcome.ledger is not None:
         event = f"#{outcome.event}"
         if numbers.get("size"):
             event += f", a claim of {format_bytes(numbers['size'])} ({numbers['size']:,} B)"
         picture = _picture(outcome)
-    return Feedback(
-        rule.format(**named), event, expected, got[:400], question.format(**named), picture, where
-    )
-
-
-def _said(tag: str, numbers: dict, quoting: bool) -> str:
-    line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
-    method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', 'place')}`"
-    text = numbers.get("text") if quoting else ""
-    if tag == "not-solved":
-        return f"{method} is not solved yet{line}"
-    if tag == "raised":
-        return f"{method} raised {numbers.get('type', 'an exception')}{f': {text}' if text else ''}{line}"
-    if tag == "too-long":
-        return f"{method} went on until it was interrupted{line}"
-    return f"{tag}: {numbers.get('text', 'no usable answer')}{line}"
+    return told(outcome, RULES, where, event=event, picture=picture, named=named)
 
 
 def _picture(outcome) -> object:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from autograder.channel import Asker
+from autograder.checks.lab02.hints import HINTS
 from autograder.checks.lab02.oom_pairs import Pair, drawn, misconception, pin
 from autograder.course import Course
 from autograder.judge import Exercise, answered_form, as_points, committed, reconciliation
@@ -52,6 +53,7 @@ class PredictOom(Exercise):
     """Two pairs of traces: one to predict and watch, one to answer."""
 
     id = "02.predict-oom"
+    hints = HINTS["02.predict-oom"]
     points = 3.0
     fields = ("largest_a", "largest_b", "blocks_it")
     predicts = ("largest_a", "largest_b")

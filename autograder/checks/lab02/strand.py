@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from autograder.channel import Asker
+from autograder.checks.lab02.hints import HINTS
 from autograder.course import Course
 from autograder.judge import Exercise, answered_form, as_points
 from autograder.verdict import Commitments, Feedback, Score
@@ -64,6 +65,7 @@ class Strand(Exercise):
     """A personal model; two numbers by the pool's rule and one cap that is then run."""
 
     id = "02.strand"
+    hints = HINTS["02.strand"]
     points = 3.0
     fields = ("reserved_mib", "stranded_mib", "cap_mib")
     predicts = ("stranded_percent",)

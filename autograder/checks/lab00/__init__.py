@@ -1,0 +1,8 @@
+"""Lab 00, meet the device: submit once, end to end."""
+
+from autograder.judge import Exercise
+
+
+def exercises() -> list[Exercise]:
+    """The exercises of this lab in their order."""
+    return []

@@ -1,0 +1,197 @@
+"""The same demands on every exercise that has a sheet: full marks, none, each misconception, no way round."""
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpulab
+from autograder.checks import exercises, texts
+from autograder.course import Course
+from autograder.judge import Sitting
+from autograder.verdict import Commitments
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sheets import all_sheets, course_of, graded, score_of
+
+SHEETS = {sheet.exercise: sheet for sheet in all_sheets()}
+BUILDS = [name for name, sheet in SHEETS.items() if sheet.builds]
+WRONG = [(name, wrong) for name, sheet in SHEETS.items() for wrong in sheet.wrong]
+CONSTANTS = [(name, n) for name, sheet in SHEETS.items() for n in range(len(sheet.constants))]
+LONG = {"02.first-fit"}  # has its own file: its traces are long
+
+
+def called(pair):
+    return pair if isinstance(pair, str) else f"{pair}"
+
+
+@pytest.mark.parametrize("name", SHEETS)
+@pytest.mark.parametrize("number", range(2))
+def test_what_is_right_gets_full_marks_and_no_word(name, number):
+    sheet, course = SHEETS[name], course_of(number)
+    score = score_of(sheet, sheet.right, course, "ann", sheet.said(course, "ann"))
+    assert (score.points, score.tag, score.feedback) == (exercises()[name].points, "", None)
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_untouched_earns_nothing_and_hears_that_it_is_not_solved(name):
+    sheet = SHEETS[name]
+    if sheet.builds:
+        score = graded(sheet, sheet.stub, course_of(0), Commitments("ann"))[0]
+        assert (score.points, score.tag) == (0.0, "not-solved")
+    else:
+        score = score_of(sheet, {}, course_of(0), "ann", Commitments("ann"))
+        assert (score.points, score.tag) == (0.0, "not-answered")
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_an_exercise_knows_at_least_six_misconceptions(name):
+    assert len(SHEETS[name].wrong) >= 6
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "wrong"), WRONG, ids=called)
+def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale):
+    sheet, played = SHEETS[name], SHEETS[name].wrong[wrong]
+    for number in range(scale(2)):
+        learner = f"learner {number}"
+        score = score_of(sheet, played.hands_in, course_of(number), learner, Commitments(learner))
+        assert score.tag == played.tag
+        assert played.lowest - 0.001 <= score.build_share <= played.highest + 0.001
+        assert score.build_share < 0.85
+        assert score.feedback.question.endswith("?")
+        assert played.question in score.feedback.question
+
+
+@pytest.mark.parametrize(("name", "n"), CONSTANTS, ids=called)
+def test_a_constant_answer_earns_at_most_a_quarter(name, n):
+    sheet = SHEETS[name]
+    shares = [
+        score_of(sheet, sheet.constants[n], course_of(k), f"learner {k}", Commitments(f"learner {k}"))
+        for k in range(3)
+    ]
+    assert sum(score.build_share for score in shares) / 3 <= 0.25
+
+
+def shipped():
+    """Every public class of gpulab."""
+    found = {}
+    for module in pkgutil.walk_packages(gpulab.__path__, "gpulab."):
+        if any(part in module.name for part in (".cli", "quiet_start", "__main__")):
+            continue
+        loaded = importlib.import_module(module.name)
+        for name, cls in inspect.getmembers(loaded, inspect.isclass):
+            if cls.__module__ == loaded.__name__ and not name.startswith("_"):
+                found[f"{module.name}.{name}"] = cls
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
+def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name):
+    sheet, course = SHEETS[name], course_of(0)
+    handed = shipped()
+    if exercises()[name].function:
+        handed = {
+            f"{where}.{label}": value
+            for where in {cls.__module__ for cls in handed.values()}
+            for label, value in vars(sys.modules[where]).items()
+            if callable(value) and not label.startswith("_") and getattr(value, "__module__", "") == where
+        }
+    best = {
+        where: graded(sheet, thing, course, Commitments())[0].build_share for where, thing in handed.items()
+    }
+    assert {where: share for where, share in best.items() if share > 0.5} == {}
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_a_short_adapter_around_gpulab_earns_at_most_half_of_a_build(name):
+    for shortcut in SHEETS[name].shortcuts:
+        source = [line.strip() for line in inspect.getsource(shortcut).splitlines()]
+        body = [line for line in source if line and not line.startswith(("class ", "def ", '"""'))]
+        assert len(body) <= 8
+        assert graded(SHEETS[name], shortcut, course_of(0), Commitments())[0].build_share <= 0.5
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
+def test_a_graded_build_takes_at_most_five_thousand_questions(name):
+    sheet = SHEETS[name]
+    assert graded(sheet, sheet.right, course_of(0), Commitments())[1] <= 5000
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
+def test_over_the_socket_a_wrong_build_gets_the_same_score(name, kernel):
+    sheet = SHEETS[name]
+    wrong, played = next(iter(sheet.wrong.items()))
+    here = graded(sheet, played.hands_in, course_of(0), Commitments("ann"))[0]
+    sitting = Sitting(course_of(0), "ann")
+    try:
+        notebook = kernel(sitting.path)
+        notebook.run(f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom sheets import *")
+        notebook.run("from autograder.learner import *\nlearner('ann')")
+        notebook.run(f"sheet = {{s.exercise: s for s in all_sheets()}}[{name!r}]")
+        sitting.open(name)
+        heard = notebook.run(f"check({name!r}, sheet.wrong[{wrong!r}].hands_in)")
+        assert heard == f"{name}: received.\n"
+        there = sitting.close()
+    finally:
+        sitting.end()
+    assert (there.text, there.build_share, there.tag) == (here.text, here.build_share, here.tag)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_nothing_of_a_graded_input_stands_in_the_feedback(name):
+    sheet, course = SHEETS[name], course_of(0)
+    secret = sheet.secret_numbers(course) if sheet.secret_numbers else set()
+    for wrong in sheet.wrong.values() if secret else ():
+        score = graded(sheet, wrong.hands_in, course, Commitments("ann"))[0]
+        text = re.sub(r"<figure>.*?</figure>", "", score.html, flags=re.DOTALL) + score.text
+        assert not {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]{3,}", text)} & secret
+
+
+@pytest.mark.parametrize("name", exercises())
+def test_hints_stand_ready_for_every_build_of_four_points_and_end_in_blocks(name):
+    exercise = exercises()[name]
+    assert exercise.hints
+    if exercise.builds and exercise.points >= 4:
+        lines, order = exercise.blocks
+        assert len(exercise.hints) == 3
+        assert f'blocks("{name}")' in exercise.hints[2]
+        assert 6 <= len(lines) <= 10
+        assert len(lines) - len(order) == 2
+        assert set(order) <= set(lines)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name != "02.break"])
+def test_the_message_shown_is_one_that_the_judge_really_sends(name):
+    """Same methods, same number and kind of arguments as in a real conversation."""
+    exercise, course = exercises()[name], Course.self_study()
+    example = exercise.example(course)
+    assert example is not None
+    asked = [(method, [type(a).__name__ for a in arguments]) for _, method, arguments, _ in example[0]]
+    heard = []
+
+    class Listener:
+        def __init__(self, **settings):
+            heard.append(("new", ["dict"]))
+
+        def __getattr__(self, method):
+            def said(*arguments):
+                heard.append((method, [type(a).__name__ for a in json.loads(json.dumps(arguments))]))
+                return getattr(make, method)(*arguments) if make else None
+
+            return said
+
+    make = None
+    from autograder.channel import InProcess
+
+    asker = InProcess(Listener)
+    exercise.visible(course, Commitments(), asker)
+    asker.close()
+    for method, kinds in asked:
+        assert (method, kinds) in heard, f"{method}{kinds} was shown but never asked; asked were {heard[:5]}"
+    assert "judge: " in texts.message(exercise, course)
