@@ -1,0 +1,93 @@
+"""Controls in a real JupyterLab: used with the keyboard, seen by a browser, in one notebook made here."""
+
+import re
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import expect
+
+from tests.browser.page import COLOURS, TOKEN, Notebook, browser_page, idle, run_all
+
+SETUP = """\
+from autograder.learner import predict, predict_form
+from gpulab.memory.operations import run_operations
+from gpulab.memory.pools import CuPyPool
+from gpulab.report.account import Account
+from gpulab.report.charts import account_bar, memory_map, use_over_time
+from gpulab.report.widgets import playground, scrub
+from gpulab.units import GiB
+
+def run(last_gib):
+    if last_gib > 6:
+        raise ValueError("no such card")
+    steps = [["alloc", "a", GiB], ["alloc", "t", 4 * GiB], ["free", "t"], ["alloc", "b", GiB], ["free", "a"]]
+    return run_operations(CuPyPool(8 * GiB), [*steps, ["alloc", "c", GiB], ["alloc", "d", last_gib * GiB]])
+
+ledger = run(5)"""
+CELLS = (
+    SETUP,
+    "memory_map(ledger)",
+    "use_over_time(ledger)",
+    "account_bar(Account(ledger)())",
+    "scrub(ledger)",
+    'predict_form("02.predict-oom")',
+    'predict("02.predict-oom", largest_a=None, largest_b=None)',
+    "playground(run, last_gib=(1, 8))",
+)
+LINES = """output => [...output.querySelectorAll("svg line")]
+    .filter(line => line.getAttribute("stroke-width") === "2")
+    .map(line => line.getAttribute("transform"))"""
+
+
+@pytest.fixture(scope="module")
+def troubles():
+    """What the browser's console called an error."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def notebook(clone, lab, seen, troubles):
+    """The notebook of ``CELLS`` in an open browser, with all cells run."""
+    file = clone / "work" / "controls.ipynb"
+    nb = new_notebook(cells=[new_code_cell(source, id=f"cell-{n}") for n, source in enumerate(CELLS)])
+    nb.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(nb, file)
+    with browser_page(troubles, seen) as page:
+        page.goto(f"{lab.partition('/tree/')[0]}/tree/controls.ipynb?reset&token={TOKEN}")
+        idle(page)
+        run_all(page)
+        yield Notebook(page, file)
+
+
+def control(cell, label):
+    """The slider handle, field or button with this label."""
+    row = cell.locator(".widget-inline-hbox").filter(has=cell.page.get_by_text(label, exact=True))
+    return row.locator("[role=slider], input").first
+
+
+@pytest.mark.parametrize("chart", CELLS[1:4])
+def test_every_chart_shows_more_than_two_colours(notebook, seen, chart):
+    assert notebook.picture(chart).evaluate(COLOURS) >= 2
+    notebook.cell(chart).screenshot(path=seen / f"{chart.partition('(')[0]}.png")
+
+
+def test_every_view_follows_the_scrubber_by_keyboard(notebook, seen):
+    cell = notebook.cell("scrub(ledger)")
+    expect(cell.locator("svg").first).to_be_visible()
+    assert cell.locator("svg").first.evaluate(COLOURS) > 2
+    before = cell.evaluate(LINES)
+    assert len(before) == 3  # the map, held, waiting
+    control(cell, "Event").focus()
+    for key in ("ArrowLeft", "ArrowLeft"):
+        notebook.page.keyboard.press(key)
+    expect(cell).to_contain_text("#22 of #0 to #24")
+    expect(cell).to_contain_text("→ #22")
+    after = cell.evaluate(LINES)
+    assert len(set(after)) == 1
+    assert after != before
+    cell.screenshot(path=seen / "scrub.png")
+
+
+def test_no_error_stood_in_the_console(notebook, troubles):
+    assert troubles == []
