@@ -23,14 +23,16 @@ _AROUND = 3  # facts shown before and after the one that happened
 
 @dataclass(frozen=True)
 class Instant:
-    """An instant in every form: ``said`` in a sentence, ``terms`` (None without a resource), ``facts`` around it, ``picture``.
+    """An instant in every form: sentences, the five terms, the facts around it, a picture.
 
-    ``event`` is the last fact that had happened, None in an empty ledger. Shows as its picture in a notebook.
+    ``event`` is the last fact that had happened (None in an empty ledger), ``said`` that fact in words, ``account``
+    the terms in words, ``terms`` None without a resource. Shows as its picture in a notebook.
     """
 
     event: int | None
     time_ns: int
     said: str
+    account: str
     terms: Terms | None
     facts: Table
     picture: Picture
@@ -40,7 +42,7 @@ class Instant:
         return self.facts
 
     def __repr__(self) -> str:
-        return f"{self.said}\n{self.facts!r}"
+        return "\n".join(filter(None, (self.said, self.account, repr(self.facts))))
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         """The picture's, with the facts in the text. ``include`` and ``exclude`` filter by MIME type."""
@@ -71,12 +73,7 @@ class Scene:
                 self._account = Account(ledger, self.level)
             except BrokenLaw as wrong:
                 self._broken = str(wrong)
-        shown = self._shown_resource()
-        drawn = [memory_map(ledger, shown)] + ([use_over_time(ledger, shown)] if shown else [])
-        self._specs = [
-            picture.spec for picture in drawn if "layer" in picture.spec or "vconcat" in picture.spec
-        ]
-        self._nothing = drawn[0] if not self._specs else None
+        self._specs = self._views(self._shown_resource())
         self._view = frame(ledger, t0=None, t1=None, time="auto", capacity=1, unit="")
 
     def at(self, *, event: int | None = None, time_ns: int | None = None) -> Instant:
@@ -85,20 +82,28 @@ class Scene:
         Outside the run: its first or last instant, and the sentence says so.
         """
         if not len(self.ledger):
-            said = "The ledger is empty: there is no instant to show."
-            return Instant(None, 0, said, None, self._around(None), self._nothing)
+            said, facts = "The ledger is empty: there is no instant to show.", fact_table("No facts", ())
+            return Instant(
+                None,
+                0,
+                said,
+                "",
+                None,
+                facts,
+                together(self._specs, title="Ledger", description=said, table=facts),
+            )
         event, time_ns, beyond = self._inside(event, time_ns)
-        said = self._sentence(event, time_ns)
-        terms = self._account.at(max(time_ns, self._account.start_ns)) if self._account else None
-        words = " ".join(filter(None, (beyond, said, self._in_words(terms))))
-        return Instant(
-            event,
-            time_ns,
-            words,
-            terms,
-            self._around(event),
-            self._picture(event, time_ns, terms, said, words),
-        )
+        said = f"{beyond}{self._sentence(event, time_ns)}"
+        known = self._account and time_ns >= self._account.start_ns
+        terms = self._account.at(time_ns) if known else None
+        account, facts, specs = self._in_words(terms), self._around(event), self._specs
+        x = self._view.x((event, time_ns))
+        specs = [spec if "mark" in spec else with_line(spec, x) for spec in specs]
+        if terms:
+            title = f"Account of {self.level} after #{self.event_at(time_ns)}"
+            specs.insert(0, account_bar(terms, title=title).spec)
+        picture = together(specs, title=said, description=account, table=facts)
+        return Instant(event, time_ns, said, account, terms, facts, picture)
 
     def event_at(self, time_ns: int) -> int:
         """The last fact that had happened at ``time_ns``; the first one before the run."""
@@ -117,22 +122,20 @@ class Scene:
         ledger = self.ledger
         if event is not None:
             kept = min(max(event, 0), len(ledger) - 1)
-            beyond = f"There is no #{event}: the ledger has #0 to #{len(ledger) - 1}."
+            beyond = f"There is no #{event}: the ledger has #0 to #{len(ledger) - 1}. "
             return kept, ledger[kept].time_ns, beyond if kept != event else ""
         asked = ledger.end_ns if time_ns is None else time_ns
         kept = min(max(asked, ledger.start_ns), ledger.end_ns)
-        beyond = f"{asked:,} ns is outside the run, {ledger.start_ns:,} to {ledger.end_ns:,} ns."
+        beyond = f"{asked:,} ns is outside the run, {ledger.start_ns:,} to {ledger.end_ns:,} ns. "
         return self.event_at(kept), kept, beyond if kept != asked else ""
 
-    def _picture(self, event: int, time_ns: int, terms: Terms | None, said: str, words: str) -> Picture:
-        if not self._specs:
-            return self._nothing
-        x = self._view.x((event, time_ns))
-        specs = [with_line(spec, x) for spec in self._specs]
-        if terms:
-            title = f"Account of {self.level} after #{self.event_at(time_ns)}"
-            specs.insert(0, account_bar(terms, title=title).spec)
-        return together(specs, title=said, description=words, table=self._around(event))
+    def _views(self, resource: str | None) -> list[dict]:
+        """The pictures over time; no map for a resource without addresses, a sentence where nothing was opened."""
+        map_ = memory_map(self.ledger, resource).spec
+        if not resource:
+            return [map_]
+        use = use_over_time(self.ledger, resource).spec
+        return [use] if "mark" in map_ else [map_, use]
 
     def _sentence(self, event: int, time_ns: int) -> str:
         name, _, kind, claim, owner, *rest = fact_row(event, self.ledger[event], self._owners)
@@ -141,7 +144,7 @@ class Scene:
 
     def _in_words(self, terms: Terms | None) -> str:
         if terms is None:
-            return self._broken
+            return self._broken or (f"{self.level} is not there yet." if self.level else "")
         unit = self._opened[self.level.split("→")[0]].unit
         parts = (
             f"{name} {exact_size(getattr(terms, name), unit)} ({percent(getattr(terms, name), terms.capacity)})"
@@ -149,15 +152,14 @@ class Scene:
         )
         return f"{self.level}: {', '.join(parts)}."
 
-    def _around(self, event: int | None) -> Table:
-        ledger, at = self.ledger, -1 if event is None else event
-        near = range(max(0, at - _AROUND), min(len(ledger), at + _AROUND + 1))
+    def _around(self, event: int) -> Table:
+        ledger = self.ledger
+        near = range(max(0, event - _AROUND), min(len(ledger), event + _AROUND + 1))
         rows = []
         for serial in near:
             name, *rest = fact_row(serial, ledger[serial], self._owners)
-            rows.append((f"→ {name}" if serial == at else name, *rest))
-        caption = f"Facts around #{at} of {len(ledger):,}" if rows else "No facts"
-        return fact_table(caption, rows)
+            rows.append((f"→ {name}" if serial == event else name, *rest))
+        return fact_table(f"Facts around #{event}", rows)
 
 
 def usual_level(ledger: Ledger) -> str | None:

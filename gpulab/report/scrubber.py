@@ -4,11 +4,11 @@ from html import escape
 
 from gpulab.report.control import bundle, drawn
 from gpulab.report.instant import Instant, Scene
-from gpulab.units import format_ns
 
 _FRAME_MS, _FRAMES = 500, 120  # playing: time between two pictures, and about so many from end to end
-_TIME_STEPS = 1000  # places on the time slider
-_WIDE, _LABEL = {"width": "680px"}, {"description_width": "60px"}
+_TIME_PLACES = 1000  # on the time slider, about
+_PLAY, _STOP = "Play", "Stop"
+_LABEL = {"description_width": "60px"}
 
 
 class Scrubber:
@@ -22,42 +22,67 @@ class Scrubber:
         self.widget = None
         self._first = self.instant
         self._following = False
+        span = scene.ledger.end_ns - scene.ledger.start_ns
+        self._step_ns = max(1, span // _TIME_PLACES)
         if widgets is not None and len(scene.ledger) > 1:
             self._make(widgets)
             self._show(self.instant)
 
     def _make(self, widgets) -> None:
-        ledger, last = self.scene.ledger, len(self.scene.ledger) - 1
-        span = max(1, ledger.end_ns - ledger.start_ns)
-        long = {"layout": _WIDE, "style": _LABEL, "readout": False}
-        self.event = widgets.IntSlider(last, 0, last, description="Event", **long)
-        step = max(1, span // _TIME_STEPS)
-        end = ledger.start_ns + span
-        self.time = widgets.IntSlider(end, ledger.start_ns, end, step, description="Time", **long)
-        self.back = widgets.Button(description="Previous event", layout={"width": "130px"})
-        self.on = widgets.Button(description="Next event", layout={"width": "130px"})
+        last = len(self.scene.ledger) - 1
+        wide = {"layout": {"width": "680px"}, "style": _LABEL, "readout": False}
+        narrow = {"layout": {"width": "120px"}}
+        self.event = widgets.IntSlider(last, 0, last, description="Event", **wide)
+        self.time = widgets.IntSlider(
+            0, 0, self._time_place(self.scene.ledger.end_ns), description="Time", **wide
+        )
+        self.back = widgets.Button(description="Previous event", **narrow)
+        self.on = widgets.Button(description="Next event", **narrow)
+        self.go_to = widgets.BoundedIntText(last, 0, last, description="Event #", layout={"width": "180px"})
+        self.running = widgets.ToggleButton(description=_PLAY, **narrow)
+        # The clock of playing runs in the browser; its own buttons have no names, so it is not seen.
         stride = max(1, last // _FRAMES)
-        self.play = widgets.Play(last, 0, last, stride, interval=_FRAME_MS, show_repeat=False)
+        self.clock = widgets.Play(last, 0, last, stride, interval=_FRAME_MS, layout={"display": "none"})
         self.level = widgets.Dropdown(options=self.scene.levels, value=self.scene.level, description="Level")
-        self.where, self.picture, self.facts = widgets.HTML(), widgets.HTML(), widgets.HTML()
-        self.back.on_click(lambda _: self._go(event=self.instant.event - 1))
-        self.on.on_click(lambda _: self._go(event=self.instant.event + 1))
-        for control in (self.event, self.play):
-            control.observe(lambda change: self._go(event=change.new), "value")
-        self.time.observe(lambda change: self._go(time_ns=change.new), "value")
-        self.level.observe(lambda change: self._look_at(change.new), "value")
-        row = [self.back, self.on, widgets.Label("Play:"), self.play, self.level]
-        if len(self.scene.levels) < 2:
-            row.pop()
-        rows = [self.event, self.time, widgets.HBox(row), self.where, self.picture, self.facts]
+        self.words, self.picture, self.facts = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        row = [self.back, self.on, self.running, self.go_to, self.clock]
+        rows = [self.event, self.time, widgets.HBox(row), self.words, self.picture, self.facts]
+        if len(self.scene.levels) > 1:
+            rows.insert(3, self.level)
         self.widget = widgets.VBox(rows)
+        self._listen()
 
-    def _go(self, *, event: int | None = None, time_ns: int | None = None) -> None:
-        """Show another instant, unless this control only follows the one that was moved."""
+    def _listen(self) -> None:
+        """Tie every control to the instant that is shown."""
+        self.back.on_click(lambda _: self._go(self.instant.event - 1))
+        self.on.on_click(lambda _: self._go(self.instant.event + 1))
+        for control in (self.event, self.clock, self.go_to):
+            control.observe(lambda change: self._go(change.new), "value")
+        self.time.observe(lambda change: self._go_in_time(change.new), "value")
+        self.running.observe(lambda change: self._play(change.new), "value")
+        self.clock.observe(lambda change: self._play(change.new), "playing")
+        self.level.observe(lambda change: self._look_at(change.new), "value")
+
+    def _go(self, event: int) -> None:
+        """Show the instant after ``event``, unless the control only follows the one that was moved."""
         if not self._following:
-            if event is not None:
-                event = min(max(event, 0), self.event.max)
-            self._show(self.scene.at(event=event, time_ns=time_ns))
+            self._show(self.scene.at(event=min(max(event, 0), self.event.max)))
+
+    def _go_in_time(self, place: int) -> None:
+        if not self._following:
+            ledger = self.scene.ledger
+            self._show(self.scene.at(time_ns=min(ledger.start_ns + place * self._step_ns, ledger.end_ns)))
+
+    def _time_place(self, time_ns: int) -> int:
+        """Where a time stands on its slider. Whole places: a slider moves by itself to where a step ends."""
+        return -(-(time_ns - self.scene.ledger.start_ns) // self._step_ns)
+
+    def _play(self, running: bool) -> None:
+        """Start or stop; playing that is started at the end starts from the first event."""
+        if running and self.instant.event == self.event.max:
+            self._go(0)
+        self.running.value = self.clock.playing = running
+        self.running.description = _STOP if running else _PLAY
 
     def _look_at(self, level: str) -> None:
         self.scene = Scene(self.scene.ledger, level)
@@ -67,13 +92,12 @@ class Scrubber:
         self.instant = instant
         self._following = True
         try:
-            self.event.value = self.play.value = instant.event
-            self.time.value = instant.time_ns
+            self.event.value = self.clock.value = self.go_to.value = instant.event
+            self.time.value = self._time_place(instant.time_ns)
         finally:
             self._following = False
-        self.where.value = escape(
-            f"#{instant.event} of #0 to #{self.event.max}, {format_ns(instant.time_ns)}"
-        )
+        words = f"Event #{instant.event} of #0 to #{self.event.max}. {instant.account}"
+        self.words.value = f'<div role="status">{escape(words)}</div>'  # a screen reader says each change
         self.picture.value = drawn(instant.picture)
         self.facts.value = instant.facts._repr_html_()
 

@@ -1,7 +1,5 @@
 """Controls in a real JupyterLab: used with the keyboard, seen by a browser, in one notebook made here."""
 
-import re
-
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -60,33 +58,64 @@ def notebook(clone, lab, seen, troubles):
         yield Notebook(page, file)
 
 
-def control(cell, label):
-    """The slider handle, field or button with this label."""
-    row = cell.locator(".widget-inline-hbox").filter(has=cell.page.get_by_text(label, exact=True))
-    return row.locator("[role=slider], input").first
+def tab_to(page, words, steps=40):
+    """Press Tab until what has the focus shows or is called ``words``."""
+    for _ in range(steps):
+        page.keyboard.press("Tab")
+        name = page.evaluate(
+            "(e => [e.innerText, e.title, e.ariaLabel, e.closest('.widget-inline-hbox')?.innerText].join(' '))(document.activeElement)"
+        )
+        if words in name:
+            return
+    raise AssertionError(f"Tab does not reach {words!r}")
 
 
 @pytest.mark.parametrize("chart", CELLS[1:4])
 def test_every_chart_shows_more_than_two_colours(notebook, seen, chart):
-    assert notebook.picture(chart).evaluate(COLOURS) >= 2
+    assert notebook.picture(chart).evaluate(COLOURS) > 2
     notebook.cell(chart).screenshot(path=seen / f"{chart.partition('(')[0]}.png")
 
 
 def test_every_view_follows_the_scrubber_by_keyboard(notebook, seen):
-    cell = notebook.cell("scrub(ledger)")
-    expect(cell.locator("svg").first).to_be_visible()
-    assert cell.locator("svg").first.evaluate(COLOURS) > 2
-    before = cell.evaluate(LINES)
-    assert len(before) == 3  # the map, held, waiting
-    control(cell, "Event").focus()
-    for key in ("ArrowLeft", "ArrowLeft"):
-        notebook.page.keyboard.press(key)
-    expect(cell).to_contain_text("#22 of #0 to #24")
+    cell, page = notebook.cell("scrub(ledger)"), notebook.page
+    drawing = cell.locator("svg").first
+    expect(drawing).to_be_visible()
+    assert drawing.evaluate(COLOURS) > 2
+    at_the_end = cell.evaluate(LINES)
+    assert len(at_the_end) == 3  # the map, held, waiting
+    assert len(set(at_the_end)) == 1
+    cell.locator(".jp-InputPrompt").click()
+    tab_to(page, "Event")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(cell).to_contain_text("Event #22 of #0 to #24. device→extent: used 2 GiB (25.0 %)")
     expect(cell).to_contain_text("→ #22")
-    after = cell.evaluate(LINES)
-    assert len(set(after)) == 1
-    assert after != before
-    cell.screenshot(path=seen / "scrub.png")
+    expect(cell).to_contain_text("#22, 6.000 µs: Refused")
+    moved = cell.evaluate(LINES)
+    assert len(set(moved)) == 1
+    assert moved != at_the_end
+    page.screenshot(path=seen / "scrub.png")
+
+
+def test_the_other_controls_of_the_scrubber_work_by_keyboard(notebook, seen):
+    cell, page = notebook.cell("scrub(ledger)"), notebook.page
+    cell.locator(".jp-InputPrompt").click()
+    tab_to(page, "Time")
+    page.keyboard.press("Home")
+    expect(cell).to_contain_text("Event #5 of #0 to #24")
+    tab_to(page, "Next event")
+    page.keyboard.press("Enter")
+    expect(cell).to_contain_text("Event #6 of #0 to #24")
+    tab_to(page, "Play")
+    page.keyboard.press("Space")
+    expect(cell).to_contain_text("Event #8 of #0 to #24")
+    page.keyboard.press("Space")
+    expect(cell.get_by_role("button", name="Play")).to_be_visible()
+    cell.get_by_label("Event #").fill("19")
+    page.keyboard.press("Enter")
+    expect(cell).to_contain_text("Event #19 of #0 to #24")
+    cell.get_by_label("Level").select_option("device→pool")
+    expect(cell).to_contain_text("Event #19 of #0 to #24. device→pool: ")
 
 
 def test_no_error_stood_in_the_console(notebook, troubles):
