@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gpulab.errors import BrokenLaw
 from gpulab.report.account import TERMS, Account, Terms
 from gpulab.report.charts import account_bar, memory_map, use_over_time
-from gpulab.report.composed import together
+from gpulab.report.composed import narrower, together
 from gpulab.report.frame import STEPS_UP_TO
 from gpulab.report.glyphs import percent
 from gpulab.report.instant import usual_level
@@ -15,6 +15,7 @@ from gpulab.telemetry.events import Refused
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
+_SMALL = 330, 210  # px inside the axes; two of them fit beside each other at 1366 px
 Run = Callable[..., Ledger]
 Values = Mapping[str, object]
 
@@ -44,22 +45,22 @@ def in_words(values: Values) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
-def one_by_one(runs: Sequence[tuple[Values, Ledger]]) -> list[Picture]:
-    """A picture of each run that was made already, with its values; all on one time axis."""
-    window, pictures = _window([ledger for _, ledger in runs]), []
-    for values, ledger in runs:
-        twin = _table([(values, ledger)])
-        specs = _specs(in_words(values), ledger, window)
-        pictures.append(together(specs, title=in_words(values), description=_told(twin), table=twin))
-    return pictures
-
-
 def of_runs(runs: Sequence[tuple[Values, Ledger]]) -> Picture:
-    """The same as one picture, one run below the other."""
+    """The same of runs that were made already, each with its values."""
     window, twin = _window([ledger for _, ledger in runs]), _table(runs)
-    specs = [spec for values, ledger in runs for spec in _specs(in_words(values), ledger, window)]
+    specs = [spec for values, ledger in runs for spec in _specs(ledger, window, f"{in_words(values)}: ")]
     title = " and ".join(in_words(values) for values, _ in runs)
     return together(specs, title=title, description=_told(twin), table=twin)
+
+
+def one_by_one(runs: Sequence[tuple[Values, Ledger]]) -> list[Picture]:
+    """A small picture of each run, to stand side by side; all on one time axis."""
+    window, pictures = _window([ledger for _, ledger in runs]), []
+    for values, ledger in runs:
+        name, twin = in_words(values), _table([(values, ledger)])
+        specs = [narrower(spec, *_SMALL) for spec in _specs(ledger, window)]
+        pictures.append(together(specs, title=name, description=_told(twin), table=twin))
+    return pictures
 
 
 def _table(runs: Sequence[tuple[Values, Ledger]]) -> Table:
@@ -82,13 +83,13 @@ def _window(ledgers: list[Ledger]) -> dict:
     return {"t0": t0, "t1": t1, "time": "ns"}
 
 
-def _specs(name: str, ledger: Ledger, window: dict) -> list[dict]:
-    map_ = memory_map(ledger, **window, title=name)
-    if "layer" not in map_.spec:
-        map_ = use_over_time(ledger, **window, title=name)
+def _specs(ledger: Ledger, window: dict, name: str = "") -> list[dict]:
+    seen = memory_map(ledger, **window, title=f"{name}memory map")
+    if "mark" in seen.spec:  # a sentence: no addresses
+        seen = use_over_time(ledger, **window, title=f"{name}use over time")
     terms = _terms(ledger)
-    bar = [account_bar(terms, title=f"{name}: where the capacity went").spec] if terms else []
-    return [*bar, map_.spec]
+    bar = [account_bar(terms, title=f"{name}where the capacity went").spec] if terms else []
+    return [*bar, seen.spec]
 
 
 def _terms(ledger: Ledger) -> Terms | None:

@@ -38,3 +38,27 @@ def with_line(spec: dict, x: float) -> dict:
         "encoding": {"x": spec["layer"][0]["encoding"]["x"]},
     }
     return {**spec, "layer": [*spec["layer"], line]}
+
+
+def narrower(spec: dict, width: int, height: int) -> dict:
+    """``spec`` at another size, for pictures side by side. Text inside it goes: it was fitted to the old size.
+
+    Names of events above it stay, and so do titles, axes and legends.
+    """
+    if "vconcat" in spec:
+        return {**spec, "vconcat": [narrower(panel, width, height) for panel in spec["vconcat"]]}
+    layers = [_two_columns(layer) for layer in spec.get("layer", ()) if not _inside_text(layer)]
+    sized = {"width": width, "height": min(height, spec["height"])}
+    return {**spec, **sized, "layer": layers} if layers else {**_two_columns(spec), **sized}
+
+
+def _inside_text(layer: dict) -> bool:
+    return layer["mark"]["type"] == "text" and "value" not in layer["encoding"].get("y", {})
+
+
+def _two_columns(layer: dict) -> dict:
+    colour = layer["encoding"].get("color", {})
+    if not colour.get("legend"):
+        return layer
+    colour = {**colour, "legend": {**colour["legend"], "columns": 2}}
+    return {**layer, "encoding": {**layer["encoding"], "color": colour}}

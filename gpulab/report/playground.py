@@ -8,7 +8,6 @@ from gpulab.report.control import bundle, drawn
 from gpulab.telemetry.ledger import Ledger
 
 _LABEL, _WIDE = {"description_width": "160px"}, {"width": "560px"}
-_BESIDE = "flex:1 1 560px;max-width:760px"  # two pictures stand side by side where both stay legible
 
 Choice = tuple | list  # (low, high) or (low, high, step) in numbers, or the list of values to choose from
 
@@ -61,10 +60,10 @@ class Playground:
 def _side_by_side(runs: list[tuple[Values, Ledger]]) -> str:
     names = ("the last run", "this run") if len(runs) > 1 else ("this run",)
     parts = (
-        f'<div style="{_BESIDE}"><b>{name}</b>{drawn(picture)}</div>'
+        f"<div><b>{name}</b>{drawn(picture)}</div>"
         for name, picture in zip(names, one_by_one(runs), strict=True)
     )
-    return f'<div style="display:flex;flex-wrap:wrap;gap:12px">{"".join(parts)}</div>'
+    return f'<div style="display:flex;flex-wrap:wrap;gap:12px;line-height:1.4">{"".join(parts)}</div>'
 
 
 def _control(widgets, name: str, choice: Choice):

@@ -8,6 +8,7 @@ from gpulab.report.instant import Instant, Scene
 _FRAME_MS, _FRAMES = 500, 120  # playing: time between two pictures, and about so many from end to end
 _TIME_PLACES = 1000  # on the time slider, about
 _PLAY, _STOP = "Play", "Stop"
+_CLOSE = 'style="line-height:1.4"'
 _LABEL = {"description_width": "60px"}
 
 
@@ -46,9 +47,8 @@ class Scrubber:
         self.level = widgets.Dropdown(options=self.scene.levels, value=self.scene.level, description="Level")
         self.words, self.picture, self.facts = widgets.HTML(), widgets.HTML(), widgets.HTML()
         row = [self.back, self.on, self.running, self.go_to, self.clock]
+        row += [self.level] if len(self.scene.levels) > 1 else []
         rows = [self.event, self.time, widgets.HBox(row), self.words, self.picture, self.facts]
-        if len(self.scene.levels) > 1:
-            rows.insert(3, self.level)
         self.widget = widgets.VBox(rows)
         self._listen()
 
@@ -97,9 +97,11 @@ class Scrubber:
         finally:
             self._following = False
         words = f"Event #{instant.event} of #0 to #{self.event.max}. {instant.account}"
-        self.words.value = f'<div role="status">{escape(words)}</div>'  # a screen reader says each change
+        self.words.value = (
+            f'<div role="status" {_CLOSE}>{escape(words)}</div>'  # a screen reader says each change
+        )
         self.picture.value = drawn(instant.picture)
-        self.facts.value = instant.facts._repr_html_()
+        self.facts.value = f"<div {_CLOSE}>{instant.facts._repr_html_()}</div>"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         """The widget, and for a notebook without its kernel the first picture. Nothing is filtered."""

@@ -23,6 +23,7 @@ def run(last_gib):
     return run_operations(CuPyPool(8 * GiB), [*steps, ["alloc", "c", GiB], ["alloc", "d", last_gib * GiB]])
 
 ledger = run(5)"""
+PREDICT = 'predict("02.predict-oom", largest_a=None, largest_b=None)'
 CELLS = (
     SETUP,
     "memory_map(ledger)",
@@ -30,8 +31,8 @@ CELLS = (
     "account_bar(Account(ledger)())",
     "scrub(ledger)",
     'predict_form("02.predict-oom")',
-    'predict("02.predict-oom", largest_a=None, largest_b=None)',
-    "playground(run, last_gib=(1, 8))",
+    PREDICT,
+    "playground(run, last_gib=(2, 8, 3))",
 )
 LINES = """output => [...output.querySelectorAll("svg line")]
     .filter(line => line.getAttribute("stroke-width") === "2")
@@ -116,6 +117,51 @@ def test_the_other_controls_of_the_scrubber_work_by_keyboard(notebook, seen):
     expect(cell).to_contain_text("Event #19 of #0 to #24")
     cell.get_by_label("Level").select_option("device→pool")
     expect(cell).to_contain_text("Event #19 of #0 to #24. device→pool: ")
+
+
+def test_the_form_shows_the_line_and_is_shut_once_the_cell_has_committed(notebook, seen):
+    form, page = notebook.cell("predict_form("), notebook.page
+    form.get_by_label("largest_a").fill("five")
+    expect(form).to_contain_text("Not a number: largest_a.")
+    form.get_by_label("largest_a").fill("5_000")
+    form.get_by_label("largest_b").fill("7")
+    line = 'predict("02.predict-oom", largest_a=5000, largest_b=7)'
+    expect(form.get_by_label("line of code")).to_have_text(line)
+    form.screenshot(path=seen / "form-open.png")
+
+    notebook.write(PREDICT, form.get_by_label("line of code").inner_text())
+    notebook.run(PREDICT)
+    expect(notebook.cell(PREDICT)).to_contain_text("02.predict-oom: committed: largest_a=5000, largest_b=7.")
+    expect(form).to_contain_text("Committed.")
+    expect(form.get_by_label("largest_a")).to_be_disabled()
+    expect(form.get_by_label("largest_a")).to_have_value("5000")
+
+    notebook.write(PREDICT, line.replace("5000", "1"))
+    notebook.run(PREDICT)
+    expect(notebook.cell(PREDICT)).to_contain_text(
+        "already committed, and it stays: largest_a=5000, largest_b=7"
+    )
+    notebook.run("predict_form(")  # also in a form that is made later
+    expect(form.get_by_label("largest_a")).to_have_value("5000")
+    expect(form.get_by_label("line of code")).to_have_text(line)
+    page.screenshot(path=seen / "form-shut.png")
+
+
+def test_the_playground_shows_both_runs_and_says_why_one_stopped(notebook, seen):
+    cell, page = notebook.cell("playground("), notebook.page
+    cell.scroll_into_view_if_needed()
+    expect(cell.get_by_role("img")).to_have_count(1)
+    cell.locator(".jp-InputPrompt").click()
+    tab_to(page, "last_gib")
+    page.keyboard.press("ArrowRight")
+    expect(cell.get_by_role("img", name="last_gib=5")).to_be_visible()
+    expect(cell.get_by_role("img", name="last_gib=2")).to_be_visible()
+    assert all(picture.evaluate(COLOURS) > 2 for picture in cell.get_by_role("img").all())
+    page.screenshot(path=seen / "playground.png")
+    page.keyboard.press("End")
+    expect(cell).to_contain_text("run(last_gib=8) stopped: ValueError: no such card")
+    expect(cell.get_by_role("img", name="last_gib=5")).to_be_visible()
+    cell.screenshot(path=seen / "playground-stopped.png")
 
 
 def test_no_error_stood_in_the_console(notebook, troubles):
