@@ -47,20 +47,17 @@ def in_words(values: Values) -> str:
 
 def of_runs(runs: Sequence[tuple[Values, Ledger]]) -> Picture:
     """The same of runs that were made already, each with its values."""
-    window, twin = _window([ledger for _, ledger in runs]), _table(runs)
+    window, twin = window_of([ledger for _, ledger in runs]), _table(runs)
     specs = [spec for values, ledger in runs for spec in _specs(ledger, window, f"{in_words(values)}: ")]
     title = " and ".join(in_words(values) for values, _ in runs)
     return together(specs, title=title, description=_told(twin), table=twin)
 
 
-def one_by_one(runs: Sequence[tuple[Values, Ledger]]) -> list[Picture]:
-    """A small picture of each run, to stand side by side; all on one time axis."""
-    window, pictures = _window([ledger for _, ledger in runs]), []
-    for values, ledger in runs:
-        name, twin = in_words(values), _table([(values, ledger)])
-        specs = [narrower(spec, *_SMALL) for spec in _specs(ledger, window)]
-        pictures.append(together(specs, title=name, description=_told(twin), table=twin))
-    return pictures
+def small_picture(values: Values, ledger: Ledger, window: dict) -> Picture:
+    """A picture of one run that stands beside another one; ``window`` is ``window_of`` both."""
+    name, twin = in_words(values), _table([(values, ledger)])
+    specs = [narrower(spec, *_SMALL) for spec in _specs(ledger, window)]
+    return together(specs, title=name, description=_told(twin), table=twin)
 
 
 def _table(runs: Sequence[tuple[Values, Ledger]]) -> Table:
@@ -74,7 +71,7 @@ def _told(twin: Table) -> str:
     return " ".join(f"{row[0]}: {told}." for row, told in zip(twin.rows, rows, strict=True))
 
 
-def _window(ledgers: list[Ledger]) -> dict:
+def window_of(ledgers: list[Ledger]) -> dict:
     """Arguments of the charts: all of both runs in ns; short runs stand at their event numbers instead."""
     written = [ledger for ledger in ledgers if len(ledger)]
     if all(len(ledger) <= STEPS_UP_TO for ledger in written):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 
-from gpulab.report.compared import Run, Values, in_words, of_runs, one_by_one, played
+from gpulab.report.compared import Run, Values, in_words, of_runs, played, small_picture, window_of
 from gpulab.report.control import bundle, drawn
 from gpulab.telemetry.ledger import Ledger
 
@@ -23,6 +23,7 @@ class Playground:
         self.runs: list[tuple[Values, Ledger]] = [(start, played(run, start))]
         self._run, self._first = run, of_runs(self.runs)
         self._other = {name: choice[1] if len(choice) > 1 else choice[0] for name, choice in choices.items()}
+        self._drawn: list[tuple] = []  # ledger, values, window and HTML of what is shown: drawn once
         self.widget, self.controls = None, {}
         if widgets is not None:
             self._make(widgets, choices)
@@ -32,7 +33,7 @@ class Playground:
             self.controls[name] = _control(widgets, name, choice)
             self.controls[name].observe(lambda _: self._play(), "value")
         self.trouble, self.pictures = widgets.HTML(), widgets.HTML()
-        self.pictures.value = _side_by_side(self.runs)
+        self.pictures.value = self._side_by_side(self.runs)
         self.widget = widgets.VBox([*self.controls.values(), self.trouble, self.pictures])
 
     def _play(self) -> None:
@@ -40,12 +41,23 @@ class Playground:
         values = {name: _tidy(control.value) for name, control in self.controls.items()}
         try:
             runs = [self.runs[-1], (values, played(self._run, values))]
-            self.pictures.value = _side_by_side(runs)
+            self.pictures.value = self._side_by_side(runs)
         except Exception as wrong:
             said = f"run({in_words(values)}) stopped: {type(wrong).__name__}: {wrong}"
             self.trouble.value = f"<b>{escape(said)}</b> The pictures are still those of the runs before."
             return
         self.runs, self.trouble.value = runs, ""
+
+    def _side_by_side(self, runs: list[tuple[Values, Ledger]]) -> str:
+        window, pictures = window_of([ledger for _, ledger in runs]), []
+        for values, ledger in runs:
+            kept = (html for seen, *what, html in self._drawn if seen is ledger and what == [values, window])
+            html = next(kept, None) or drawn(small_picture(values, ledger, window))
+            pictures.append((ledger, values, window, html))
+        self._drawn = pictures
+        names = ("the last run", "this run")[-len(runs) :]
+        parts = (f"<div><b>{name}</b>{html}</div>" for name, (*_, html) in zip(names, pictures, strict=True))
+        return f'<div style="display:flex;flex-wrap:wrap;gap:12px;line-height:1.4">{"".join(parts)}</div>'
 
     def __repr__(self) -> str:
         first, second = in_words(self.runs[0][0]), in_words(self._other)
@@ -55,15 +67,6 @@ class Playground:
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         """The widget, and for a notebook without its kernel the first run. Nothing is filtered."""
         return bundle(self.widget, repr(self), self._first)
-
-
-def _side_by_side(runs: list[tuple[Values, Ledger]]) -> str:
-    names = ("the last run", "this run") if len(runs) > 1 else ("this run",)
-    parts = (
-        f"<div><b>{name}</b>{drawn(picture)}</div>"
-        for name, picture in zip(names, one_by_one(runs), strict=True)
-    )
-    return f'<div style="display:flex;flex-wrap:wrap;gap:12px;line-height:1.4">{"".join(parts)}</div>'
 
 
 def _control(widgets, name: str, choice: Choice):
