@@ -62,6 +62,7 @@ def test_whatever_is_moved_the_others_and_the_pictures_follow():
         expected = scene.at(event=event)
         places, words = shown(scrubber)
         assert places == (event, event, event, place)
+        assert scrubber.instant.time_ns == expected.time_ns
         assert f"Event #{event} of #0 to #6. {expected.account}" in words
         assert f'aria-label="{escape(expected.said)}"' in scrubber.picture.value
         assert expected.facts._repr_html_() in scrubber.facts.value
