@@ -11,7 +11,6 @@ from gpulab.report.frame import Frame, frame
 from gpulab.report.map_data import Subject, capacity_name, in_view, map_data, subject_of, words
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, exact_size, table
-from gpulab.startup import skip_slow_grammar
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
@@ -50,8 +49,8 @@ def memory_map(
     view = _view(ledger, subject, t0, t1, time)
     if any(life.start < 0 for life in in_view(subject.claims, view)):
         return _sentence(title, "These grants have no addresses: use_over_time shows how many.", ledger)
-    chart = drawing.memory_map(_altair(), map_data(subject, ledger, view, mark), title)
-    return _picture(chart, title, words(subject, view), table(ledger))
+    chart = drawing.memory_map(drawing.altair(), map_data(subject, ledger, view, mark), title)
+    return drawing.picture(chart, title, words(subject, view), table(ledger))
 
 
 def use_over_time(
@@ -80,8 +79,8 @@ def use_over_time(
         row["y"] for row in (*series["held"], *series.get("segments", ()), {"y": view.y(subject.capacity)})
     )
     edge = [{"y": view.y(subject.capacity), "text": capacity_name(subject)}]
-    chart = drawing.use_panels(_altair(), series, view, edge, top=top, title=title)
-    return _picture(chart, title, words(subject, view), _levels_table(subject))
+    chart = drawing.use_panels(drawing.altair(), series, view, edge, top=top, title=title)
+    return drawing.picture(chart, title, words(subject, view), _levels_table(subject))
 
 
 def account_bar(terms, *, title: str = "Where the capacity went") -> Picture:
@@ -100,20 +99,16 @@ def account_bar(terms, *, title: str = "Where the capacity went") -> Picture:
         for name, (_, whose) in drawing.TERMS.items()
     )
     twin = Table(title, ("term", "amount", "share", "whose loss"), cells, frozenset({"amount", "share"}))
-    chart = drawing.term_bar(_altair(), rows, title)
-    return _picture(chart, title, ", ".join(row["key"] for row in rows) + ".", twin)
+    chart = drawing.term_bar(drawing.altair(), rows, title)
+    return drawing.picture(chart, title, ", ".join(row["key"] for row in rows) + ".", twin)
 
 
 def _view(ledger: Ledger, subject: Subject, t0: int | None, t1: int | None, time: str) -> Frame:
     return frame(ledger, t0=t0, t1=t1, time=time, capacity=subject.capacity, unit=subject.unit)
 
 
-def _picture(chart, title: str, description: str, twin: Table) -> Picture:
-    return Picture(drawing.specification(chart), title=title, description=description, table=twin)
-
-
 def _sentence(title: str, text: str, ledger: Ledger) -> Picture:
-    return _picture(drawing.sentence(_altair(), title, text), title, text, table(ledger))
+    return drawing.say(title, text, table(ledger))
 
 
 def _levels_table(subject: Subject, limit: int = 40) -> Table:
@@ -125,15 +120,3 @@ def _levels_table(subject: Subject, limit: int = 40) -> Table:
     changes = len(subject.levels)
     shown = f"the first {limit} of {changes:,} changes" if changes > limit else "every change"
     return Table(f"Use of {subject.name}: {shown}", columns, tuple(rows), frozenset(columns))
-
-
-def _altair():
-    """Altair, imported on first use and without the slow grammar."""
-    skip_slow_grammar()
-    try:
-        import altair
-    except ImportError as missing:
-        raise ImportError(
-            'Pictures need Altair, which is not installed here: pip install "gpulab[lab]"'
-        ) from missing
-    return altair
