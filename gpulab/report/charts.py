@@ -7,14 +7,24 @@ ground (legible on light and dark pages), a description and a table twin, and at
 from collections.abc import Sequence
 
 from gpulab.report import drawing, glyphs
-from gpulab.report.frame import Frame, frame
+from gpulab.report.account_picture import account_over_time
+from gpulab.report.frame import WIDTH, Frame, frame
 from gpulab.report.map_data import Subject, capacity_name, in_view, map_data, subject_of, words
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, exact_size, table
+from gpulab.report.timelines import lanes, queue_over_time
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
-__all__ = ["account_bar", "memory_map", "table", "use_over_time"]
+__all__ = [
+    "account_bar",
+    "account_over_time",
+    "lanes",
+    "memory_map",
+    "queue_over_time",
+    "table",
+    "use_over_time",
+]
 
 
 def memory_map(
@@ -26,6 +36,7 @@ def memory_map(
     time: str = "auto",
     title: str | None = None,
     mark: Sequence[int] = (),
+    width: int = WIDTH,
 ) -> Picture:
     """Who held which addresses when: one rectangle a grant, over time and addresses.
 
@@ -37,6 +48,7 @@ def memory_map(
     Args:
         resource: its name; None takes the one opened last. t0, t1: window in ns, None for all of it.
         time: x axis in ``"ns"``, ``"steps"`` (event numbers), or ``"auto"``: steps up to 60 facts.
+        width: px inside the axes; 300 puts two beside each other (``side_by_side``).
 
     Raises:
         ValueError: the ledger has no such resource or event, or the window ends before it starts.
@@ -46,7 +58,7 @@ def memory_map(
     if subject is None:
         return _sentence(title or "Memory map", "The ledger holds no resource yet.", ledger)
     title = title or f"Memory map of {subject.name}"
-    view = _view(ledger, subject, t0, t1, time)
+    view = _view(ledger, subject, t0=t0, t1=t1, time=time, width=width)
     if any(life.start < 0 for life in in_view(subject.claims, view)):
         return _sentence(title, "These grants have no addresses: use_over_time shows how many.", ledger)
     chart = drawing.memory_map(drawing.altair(), map_data(subject, ledger, view, mark), title)
@@ -61,6 +73,7 @@ def use_over_time(
     t1: int | None = None,
     time: str = "auto",
     title: str | None = None,
+    width: int = WIDTH,
 ) -> Picture:
     """How much was held and used, against the capacity, and below it how much was waited for.
 
@@ -71,7 +84,7 @@ def use_over_time(
     if subject is None:
         return _sentence(title or "Use over time", "The ledger holds no resource yet.", ledger)
     title = title or f"Use of {subject.name} over time"
-    view = _view(ledger, subject, t0, t1, time)
+    view = _view(ledger, subject, t0=t0, t1=t1, time=time, width=width)
     series = {name: glyphs.steps(subject.levels, name, view) for name in drawing.SERIES}
     if subject.outer:
         series["segments"] = glyphs.steps(subject.outer.levels(), "held", view)
@@ -103,8 +116,10 @@ def account_bar(terms, *, title: str = "Where the capacity went") -> Picture:
     return drawing.picture(chart, title, ", ".join(row["key"] for row in rows) + ".", twin)
 
 
-def _view(ledger: Ledger, subject: Subject, t0: int | None, t1: int | None, time: str) -> Frame:
-    return frame(ledger, t0=t0, t1=t1, time=time, capacity=subject.capacity, unit=subject.unit)
+def _view(
+    ledger: Ledger, subject: Subject, *, t0: int | None, t1: int | None, time: str, width: int
+) -> Frame:
+    return frame(ledger, t0=t0, t1=t1, time=time, capacity=subject.capacity, unit=subject.unit, width=width)
 
 
 def _sentence(title: str, text: str, ledger: Ledger) -> Picture:

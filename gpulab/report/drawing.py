@@ -58,7 +58,9 @@ def memory_map(alt, data: MapData, title: str):
         text = rows_of(alt, data.labels).mark_text(aria=False)
         layers.append(text.encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)))
     layers += names_at_edge(alt, data.edge, y, view) + _events_on_top(alt, data, x)
-    return alt.layer(*layers).properties(width=view.width, height=HEIGHT, title=heading(alt, title, data.notes))
+    return alt.layer(*layers).properties(
+        width=view.width, height=HEIGHT, title=heading(alt, title, data.notes)
+    )
 
 
 def use_panels(alt, series: dict[str, list[dict]], view: Frame, edge: list[dict], *, top: float, title: str):
