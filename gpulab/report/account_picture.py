@@ -3,16 +3,15 @@
 from dataclasses import astuple
 from itertools import pairwise
 
-from gpulab.report import drawing, panels
+from gpulab.report import drawing, glyphs, panels
 from gpulab.report.account import TERMS, Account, Terms
 from gpulab.report.frame import WIDTH, Frame, window
-from gpulab.report.glyphs import percent
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, captioned, exact_size
 from gpulab.units import format_ns
 
 _ROWS = 40  # of a table twin
-_SLICE_PX = 2
+_SLICE_PX = 4
 _Steps = list[tuple[int, Terms]]
 
 
@@ -26,7 +25,7 @@ def account_over_time(
 ) -> Picture:
     """The five terms on top of each other at each moment; together they are the capacity.
 
-    Steps are exact. Of more than 560 changes each slice of 2 px shows the exact mean of each term, so areas
+    Steps are exact. Of more than 560 changes each slice of 4 px shows the exact mean of each term, so areas
     are still exact; a thin line spans what was held at least and at most in it, and a panel below shows the
     highest value of each loss, so that neither a gap nor a peak is lost.
 
@@ -52,9 +51,12 @@ def account_over_time(
     else:
         rows, peaks = _slices(account, changes, view)
         charts = [panels.stacked(alt, _to_the_end(rows, view), view, top=top, y_title=unit, bare=True)]
-        charts += panels.steps(alt, [_highest(peaks, rows, view)], view)
+        charts += panels.steps(alt, [_highest(peaks, rows, view)], view, keyed=False)
         notes.append(
-            f"{len(changes):,} changes: means of {len(rows):,} slices, thin lines from least to most held"
+            f"{len(changes):,} changes: means of {len(rows):,} slices, thin lines from least to most held;"
+        )
+        notes.append(
+            "below, the most in each slice: stranded (solid), fragmented (dashed), unscheduled (dotted)"
         )
     chart = panels.under_each_other(alt, charts, title=title, notes=notes)
     return drawing.picture(chart, title, _account_words(changes), _terms_table(title, account, changes))
@@ -74,8 +76,8 @@ def _slices(account: Account, changes: _Steps, view: Frame) -> tuple[list[dict],
         mean, lasted = (account(start, end), end - start) if start < end else (inside[-1], 1)
         held = [terms.used + terms.stranded for terms in inside]
         row = _edges(low, mean, view, lasted)
-        middle = (low + high) / 2 / view.x_step
-        rows.append({**row, "middle": middle, "low": view.y(min(held)), "high": view.y(max(held))})
+        spread = {"low": round(view.y(min(held)), 4), "high": round(view.y(max(held)), 4)}
+        rows.append({**row, "middle": glyphs.place((low + high) // 2, view), **spread})
         peaks.append({name: max(getattr(terms, name) for terms in inside) for name in TERMS[1:4]})
     return rows, peaks
 
@@ -89,8 +91,8 @@ def _to_the_end(rows: list[dict], view: Frame) -> list[dict]:
 def _highest(peaks: list[dict[str, int]], rows: list[dict], view: Frame) -> panels.Panel:
     """The panel of the highest value of each loss in each slice."""
     series = {
-        f"most {name}": [
-            {"x": row["x"], "y": view.y(peak[name])} for row, peak in zip(rows, peaks, strict=True)
+        name: [
+            {"x": row["x"], "y": round(view.y(peak[name]), 4)} for row, peak in zip(rows, peaks, strict=True)
         ]
         for name in TERMS[1:4]
     }
@@ -108,7 +110,7 @@ def _inside(steps: _Steps, low: int, high: int) -> _Steps:
 
 def _edges(time_ns: int, terms: Terms, view: Frame, lasted: int = 1) -> dict[str, float]:
     """The upper edge of each term, from the bottom; ``terms`` are sums over ``lasted`` ns."""
-    row, done = {"x": time_ns / view.x_step}, 0
+    row, done = {"x": glyphs.place(time_ns, view)}, 0
     for name in TERMS:
         done += getattr(terms, name)
         row[name] = round(view.y(done) / lasted, 4)
@@ -122,10 +124,10 @@ def _account_words(steps: _Steps) -> str:
         time_ns, terms = max(steps, key=lambda step: getattr(step[1], name))
         if getattr(terms, name):
             said.append(
-                f"Most {name}: {percent(getattr(terms, name), terms.capacity)} at {format_ns(time_ns)}."
+                f"Most {name}: {glyphs.percent(getattr(terms, name), terms.capacity)} at {format_ns(time_ns)}."
             )
     last = steps[-1][1]
-    at_the_end = ", ".join(f"{name} {percent(getattr(last, name), last.capacity)}" for name in TERMS)
+    at_the_end = ", ".join(f"{name} {glyphs.percent(getattr(last, name), last.capacity)}" for name in TERMS)
     return " ".join(
         [*(said or ["Nothing was stranded, fragmented or unscheduled."]), f"At the end: {at_the_end}."]
     )

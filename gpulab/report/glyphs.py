@@ -157,8 +157,13 @@ def step_rows(points: Iterable[tuple[When, int]], frame: Frame) -> list[dict]:
     if len(points) > 4 * STEP_SLICES:
         points = _four_of_each(points, frame)
     points.append((frame.high, points[-1][1]))
-    fine = 10 ** max(0, len(str(frame.high - frame.low)) - 6)  # a hundredth of a pixel at most: short numbers
-    return [{"x": (x - x % fine) / frame.x_step, "y": round(frame.y(value), 4)} for x, value in points]
+    return [{"x": place(x, frame), "y": round(frame.y(value), 4)} for x, value in points]
+
+
+def place(position: int, frame: Frame) -> float:
+    """``position`` on the x axis, short: a hundredth of a pixel off at most."""
+    fine = 10 ** max(0, len(str(frame.high - frame.low)) - 6)
+    return (position - position % fine) / frame.x_step
 
 
 def share(part: int, whole: int) -> float:

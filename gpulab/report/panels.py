@@ -84,8 +84,8 @@ def stacked(alt, rows: list[dict], view: Frame, *, top: float, y_title: str, bar
     return alt.layer(*layers).properties(width=view.width, height=200)
 
 
-def steps(alt, panels: list[Panel], view: Frame):
-    """Panels under each other over the same time: in each an area, and lines on it."""
+def steps(alt, panels: list[Panel], view: Frame, *, keyed: bool = True) -> list:
+    """Panels over the same time: in each an area, and lines on it. ``keyed``: with a legend."""
     names = [name for panel in panels for name in panel.series]
     colours = [colour for panel in panels for colour in panel.colours]
     drawn = []
@@ -93,7 +93,7 @@ def steps(alt, panels: list[Panel], view: Frame):
         x = time_axis(alt, view, bare=panel is not panels[-1])
         axis = alt.Axis(title=panel.y_title, tickCount=4)
         y = alt.Y("y:Q", axis=axis, scale=alt.Scale(domain=[0, panel.top]))
-        layers = [_keys(alt, names, colours, x, y)]
+        layers = [_keys(alt, names, colours, x, y)] if keyed else []
         for number, rows in enumerate(panel.series.values()):
             shape = {"interpolate": "step-after", "color": panel.colours[number], "aria": False}
             if number or not panel.filled:
@@ -124,9 +124,9 @@ def _keys(alt, names, colours, x, y):
 
 def _lane_axis(alt, lanes: list[str], title: str | None = None):
     """Lane 0 at the top; names while there is room for them, else numbers in order."""
-    scale = alt.Scale(domain=[len(lanes), 0], nice=False)
+    scale = alt.Scale(domain=[0, len(lanes)], reverse=True, nice=False)
     if len(lanes) > (NAMED if title is None else 6):
-        words = f"{title}, number in order" if title else "number in order"
+        words = title or "number in order"
         return alt.Y("y:Q", scale=scale, axis=alt.Axis(title=words, tickMinStep=1, format="d"))
     names = f"{json.dumps(lanes)}[floor(datum.value)]"
     middles = [lane + 0.5 for lane in range(len(lanes))]
