@@ -58,7 +58,7 @@ def account_over_time(
         notes.append(
             "below, the most in each slice: stranded (solid), fragmented (dashed), unscheduled (dotted)"
         )
-    chart = panels.under_each_other(alt, charts, title=title, notes=notes)
+    chart = panels.under_each_other(alt, charts, view, title=title, notes=notes)
     return drawing.picture(chart, title, _account_words(changes), _terms_table(title, account, changes))
 
 
@@ -96,6 +96,8 @@ def _highest(peaks: list[dict[str, int]], rows: list[dict], view: Frame) -> pane
         ]
         for name in TERMS[1:4]
     }
+    for drawn in series.values():
+        drawn.append({**drawn[-1], "x": view.high / view.x_step})
     top = max(row["y"] for drawn in series.values() for row in drawn) or 1
     colours = tuple(drawing.TERMS[name][0] for name in TERMS[1:4])
     return panels.Panel(f"most ({view.y_unit})", series, top, 60, colours, filled=False)

@@ -1,4 +1,4 @@
-"""Pictures of a ledger: the memory map, use over time, and the bar of the account.
+"""Pictures of a ledger, all of them: the map, use, lanes, queue, account, comparisons, and pictures together.
 
 Altair is imported when the first picture is drawn. Every picture has its units on the axes, a white
 ground (legible on light and dark pages), a description and a table twin, and at most 5,000 glyphs.
@@ -8,22 +8,29 @@ from collections.abc import Sequence
 
 from gpulab.report import drawing, glyphs
 from gpulab.report.account_picture import account_over_time
+from gpulab.report.comparisons import goodput, latency, waiting_bars
 from gpulab.report.frame import WIDTH, Frame, frame
 from gpulab.report.map_data import Subject, capacity_name, in_view, map_data, subject_of, words
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, exact_size, table
 from gpulab.report.timelines import lanes, queue_over_time
+from gpulab.report.together import linked, side_by_side
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
 __all__ = [
     "account_bar",
     "account_over_time",
+    "goodput",
     "lanes",
+    "latency",
+    "linked",
     "memory_map",
     "queue_over_time",
+    "side_by_side",
     "table",
     "use_over_time",
+    "waiting_bars",
 ]
 
 

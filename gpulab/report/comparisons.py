@@ -77,7 +77,7 @@ def latency(
         x_title=f"{what} ({unit})",
         width=width,
     )
-    chart = chart.properties(title=drawing.heading(drawing.altair(), title, notes))
+    chart = chart.properties(title=drawing.heading(drawing.altair(), title, notes, width))
     return drawing.picture(chart, title, _said(twin), twin)
 
 
@@ -116,7 +116,9 @@ def goodput(
     alt = drawing.altair()
     series = {owner_name(name): [{"x": x, "y": y} for x, y in pairs] for name, pairs in ordered.items()}
     chart = curves.against_rate(alt, series, width=width)
-    return drawing.picture(chart.properties(title=drawing.heading(alt, title, notes)), title, words, twin)
+    return drawing.picture(
+        chart.properties(title=drawing.heading(alt, title, notes, width)), title, words, twin
+    )
 
 
 def waiting_bars(
@@ -156,7 +158,7 @@ def waiting_bars(
     twin = Table(
         captioned(title, len(rows), len(parts), "requests"), columns, rows, frozenset(columns) - {"owner"}
     )
-    chart = chart.properties(title=drawing.heading(alt, title, notes))
+    chart = chart.properties(title=drawing.heading(alt, title, notes, width))
     return drawing.picture(chart, title, f"{len(parts):,} requests. Of all their time: {words}.", twin)
 
 

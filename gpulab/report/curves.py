@@ -38,16 +38,16 @@ def against_rate(alt, series: dict[str, list[dict]], *, width: int):
     )
     end = min(right, 1.1 * top, most)
     ideal = rows_of(alt, [{"x": 0, "y": 0}, {"x": end, "y": end}])
-    looks = _told_apart(alt, series)
+    hue = palette(alt, "run", series, _RUNS[: len(series)], None)
     rows = [{**row, "run": name} for name, points in series.items() for row in points]
     shape = alt.Shape(
         "run:N", scale=alt.Scale(domain=list(series), range=list(_SHAPES[: len(series)])), sort=None
     )
-    points = rows_of(alt, rows).mark_point(filled=True, size=60, aria=False)
+    points = rows_of(alt, rows).mark_point(filled=True, size=60, opacity=1, aria=False)
     return alt.layer(
         ideal.mark_line(strokeDash=[1, 3], color=INK, aria=False).encode(x=x, y=y),
-        _named(alt, series, "linear").encode(x=x, y=y, **looks),
-        points.encode(x=x, y=y, color=looks["color"], shape=shape, tooltip=["run:N", "x:Q", "y:Q"]),
+        _named(alt, series, "linear").encode(x=x, y=y, color=hue),
+        points.encode(x=x, y=y, color=hue, shape=shape, tooltip=["run:N", "x:Q", "y:Q"]),
     ).properties(width=width, height=220)
 
 
@@ -85,10 +85,12 @@ def _named(alt, series: dict[str, list[dict]], shape: str):
 
 
 def _told_apart(alt, series: dict) -> dict:
-    """Colour and dash of each run, in one legend."""
+    """Colour and dash of each run, in one legend of pieces of the lines."""
     names = list(series)
     dashes = alt.Scale(domain=names, range=[list(dash) for dash in _DASHES[: len(names)]])
+    hue = palette(alt, "run", names, _RUNS[: len(names)], None)
+    key = alt.Legend(title=None, columns=hue["legend"]["columns"], symbolType="stroke", symbolSize=500)
     return {
-        "color": palette(alt, "run", names, _RUNS[: len(names)], None),
-        "strokeDash": alt.StrokeDash("run:N", scale=dashes, sort=None),
+        "color": hue.legend(key),
+        "strokeDash": alt.StrokeDash("run:N", scale=dashes, sort=None, legend=key),
     }

@@ -4,6 +4,8 @@ White ground, text of 11 px and more, nothing that differs between two runs: no 
 which get running numbers from their libraries.
 """
 
+from textwrap import wrap
+
 from gpulab.report.frame import WIDTH, Frame
 from gpulab.report.map_data import HEIGHT, MapData
 from gpulab.report.picture import Picture
@@ -27,6 +29,7 @@ SHADES = (
 _FONT = "Liberation Sans, Arial, sans-serif"  # the first is built into vl-convert, the second as wide
 _LEGEND_PX, _KEY_PX, _LETTER_PX = 640, 34, 6.5  # room of a legend, of its square, of a letter
 _LETTER_SHARE = 1.3  # per cent of the bar that a letter of a name needs
+_NOTE_LETTERS = 90  # of the notes that fit into one line under the title
 _TIPS = ("event", "claim", "owner", "size", "asked", "address", "from", "until")
 
 
@@ -59,7 +62,7 @@ def memory_map(alt, data: MapData, title: str):
         layers.append(text.encode(x=x, y=y, text="text:N", color=alt.Color("ink:N", scale=None)))
     layers += names_at_edge(alt, data.edge, y, view) + _events_on_top(alt, data, x)
     return alt.layer(*layers).properties(
-        width=view.width, height=HEIGHT, title=heading(alt, title, data.notes)
+        width=view.width, height=HEIGHT, title=heading(alt, title, data.notes, view.width)
     )
 
 
@@ -87,7 +90,7 @@ def use_panels(alt, series: dict[str, list[dict]], view: Frame, edge: list[dict]
         alt.layer(*upper, *names_at_edge(alt, edge, y, view)).properties(width=view.width, height=170),
         panels["waiting"].properties(width=view.width, height=70),
         spacing=8,
-    ).properties(title=heading(alt, title, notes))
+    ).properties(title=heading(alt, title, notes, view.width))
 
 
 def term_bar(alt, rows: list[dict], title: str):
@@ -198,12 +201,14 @@ def palette(alt, name: str, keys, colours, title: str | None):
     return alt.Color(f"{name}:N", scale=scale, sort=None, legend=alt.Legend(title=title, columns=columns))
 
 
-def heading(alt, text: str, notes: list[str]):
-    """The title; notes share a line under it while they fit."""
+def heading(alt, text: str, notes: list[str], width: int = WIDTH):
+    """The title; notes share a line under it while they fit, and long ones take several."""
     if not notes:
         return alt.TitleParams(text)
-    line = " · ".join(notes)
-    return alt.TitleParams(text, subtitle=line if len(line) <= 90 else notes)
+    line, most = " · ".join(notes), _NOTE_LETTERS * width // WIDTH
+    if len(line) <= most:
+        return alt.TitleParams(text, subtitle=line)
+    return alt.TitleParams(text, subtitle=[part for note in notes for part in wrap(note, most + 10)])
 
 
 def rows_of(alt, rows: list[dict]):

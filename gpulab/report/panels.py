@@ -40,7 +40,7 @@ def lanes(alt, activity: Activity, bars: list[dict], names: list[dict], view: Fr
         layers.append(text.encode(x=x, y=y, text="text:N"))
     notes = [f"height: {', '.join(name for name, *_ in kinds)}, from thin to thick"] if len(kinds) > 1 else []
     chart = alt.layer(*layers).properties(width=view.width, height=height)
-    return chart.properties(title=heading(alt, title, notes))
+    return chart.properties(title=heading(alt, title, notes, view.width))
 
 
 def full_lanes(alt, activity: Activity, cells: dict, view: Frame, *, title: str, notes: list[str]):
@@ -52,7 +52,7 @@ def full_lanes(alt, activity: Activity, cells: dict, view: Frame, *, title: str,
         box = {"x": time_axis(alt, view, bare=kind != last), "x2": "x2:Q", "y": y, "y2": "y2:Q"}
         chart = rows_of(alt, rows).mark_rect(aria=False).encode(**box, color=shade, tooltip="tenths:N")
         panels.append(chart.properties(width=view.width, height=_HIGHEST_PX // (len(cells) + 1)))
-    return under_each_other(alt, panels, title=title, notes=notes)
+    return under_each_other(alt, panels, view, title=title, notes=notes)
 
 
 def stacked(alt, rows: list[dict], view: Frame, *, top: float, y_title: str, bare: bool = False):
@@ -110,9 +110,9 @@ def steps(alt, panels: list[Panel], view: Frame, *, keyed: bool = True) -> list:
     return drawn
 
 
-def under_each_other(alt, charts: list, *, title: str, notes: list[str]):
+def under_each_other(alt, charts: list, view: Frame, *, title: str, notes: list[str]):
     """``charts`` as one, with a title."""
-    return alt.vconcat(*charts, spacing=8).properties(title=heading(alt, title, notes))
+    return alt.vconcat(*charts, spacing=8).properties(title=heading(alt, title, notes, view.width))
 
 
 def _keys(alt, names, colours, x, y):

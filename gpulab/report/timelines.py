@@ -188,7 +188,7 @@ def _counts(claims: Lifetimes) -> _Counts:
 
 def _together(stack: list[panels.Panel], view: Frame, title: str, notes: list[str]):
     alt = drawing.altair()
-    return panels.under_each_other(alt, panels.steps(alt, stack, view), title=title, notes=notes)
+    return panels.under_each_other(alt, panels.steps(alt, stack, view), view, title=title, notes=notes)
 
 
 def _top(series: dict[str, list[dict]], least: float) -> float:
