@@ -49,8 +49,8 @@ def account_over_time(
         rows = [_edges(time_ns, terms, view) for time_ns, terms in changes]
         charts = [panels.stacked(alt, _to_the_end(rows, view), view, top=top, y_title=unit)]
     else:
-        rows, peaks = _slices(account, changes, view)
-        charts = [panels.stacked(alt, _to_the_end(rows, view), view, top=top, y_title=unit, bare=True)]
+        rows, spans, peaks = _slices(account, changes, view)
+        charts = [panels.stacked(alt, _to_the_end(rows, view), view, top=top, y_title=unit, spans=spans)]
         charts += panels.steps(alt, [_highest(peaks, rows, view)], view, keyed=False)
         notes.append(
             f"{len(changes):,} changes: means of {len(rows):,} slices, thin lines from least to most held;"
@@ -62,11 +62,11 @@ def account_over_time(
     return drawing.picture(chart, title, _account_words(changes), _terms_table(title, account, changes))
 
 
-def _slices(account: Account, changes: _Steps, view: Frame) -> tuple[list[dict], list[dict[str, int]]]:
-    """The mean of each slice as a row with its least and most held, and the highest value of each term."""
+def _slices(account: Account, changes: _Steps, view: Frame) -> tuple[list[dict], list[dict], list[dict]]:
+    """Of each slice a row of means, a span from least to most held, and the highest value of each loss."""
     count = min(view.width // _SLICE_PX, view.high - view.low)
     cuts = [view.low + (view.high - view.low) * cut // count for cut in range(count + 1)]
-    rows, peaks, number = [], [], 0
+    rows, spans, peaks, number = [], [], [], 0
     for low, high in pairwise(cuts):
         inside = [changes[number][1]]  # what held when the slice began
         while number + 1 < len(changes) and changes[number + 1][0] < high:
@@ -74,12 +74,11 @@ def _slices(account: Account, changes: _Steps, view: Frame) -> tuple[list[dict],
             inside.append(changes[number][1])
         start, end = max(low, account.start_ns), min(high, account.end_ns)
         mean, lasted = (account(start, end), end - start) if start < end else (inside[-1], 1)
-        held = [terms.used + terms.stranded for terms in inside]
-        row = _edges(low, mean, view, lasted)
-        spread = {"low": round(view.y(min(held)), 4), "high": round(view.y(max(held)), 4)}
-        rows.append({**row, "middle": glyphs.place((low + high) // 2, view), **spread})
+        rows.append(_edges(low, mean, view, lasted))
+        held = [round(view.y(terms.used + terms.stranded), 4) for terms in inside]
+        spans.append({"x": glyphs.place((low + high) // 2, view), "low": min(held), "high": max(held)})
         peaks.append({name: max(getattr(terms, name) for terms in inside) for name in TERMS[1:4]})
-    return rows, peaks
+    return rows, spans, peaks
 
 
 def _to_the_end(rows: list[dict], view: Frame) -> list[dict]:

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from gpulab.report.density import density
 from gpulab.report.frame import Frame
-from gpulab.report.legend import owner_name
+from gpulab.report.legend import owner_name, plain
 from gpulab.report.lifetimes import Lifetimes, When
 from gpulab.report.table import exact_size
 from gpulab.telemetry.events import Ended, Fact, Launched, Sent, Started
@@ -57,7 +57,7 @@ def of_streams(facts: Iterable[Fact]) -> Activity:
         match fact:
             case Launched() | Sent():
                 handed[fact.work] = fact
-                lanes.setdefault(f"stream {fact.stream}", len(lanes))
+                lanes.setdefault(_lane(fact), len(lanes))
             case Started() if fact.work in handed:
                 started[fact.work] = _work(handed[fact.work], lanes, (serial, fact.time_ns))
                 activity.parts += started[fact.work]
@@ -74,14 +74,19 @@ def of_streams(facts: Iterable[Fact]) -> Activity:
 
 def _work(fact: Launched | Sent, lanes: dict[str, int], when: When) -> tuple[Part, ...]:
     """The part of a stream, and for a copy the same on its engine."""
-    own = lanes[f"stream {fact.stream}"]
+    own = lanes[_lane(fact)]
     if isinstance(fact, Launched):
-        what = f"kernel {fact.kernel}, {fact.blocks:,} blocks, work {fact.work}"
-        return (Part(own, "kernel", fact.kernel, what, when, None),)
+        kernel = plain(fact.kernel)
+        what = f"kernel {kernel}, {fact.blocks:,} blocks, work {fact.work}"
+        return (Part(own, "kernel", kernel, what, when, None),)
     kind = "copy in" if fact.way == "in" else "copy out"
-    engine = lanes.setdefault(f"copies {fact.way}", len(lanes))
-    what = f"{kind} of {exact_size(fact.size_bytes)}, {fact.host}, work {fact.work}"
+    engine = lanes.setdefault(f"copies {plain(fact.way)}", len(lanes))
+    what = f"{kind} of {exact_size(fact.size_bytes)}, {plain(fact.host)}, work {fact.work}"
     return tuple(Part(lane, kind, kind, what, when, None) for lane in (own, engine))
+
+
+def _lane(fact: Launched | Sent) -> str:
+    return f"stream {plain(fact.stream)}"
 
 
 def of_claims(claims: Lifetimes) -> Activity:

@@ -59,19 +59,12 @@ def latency(
         raise ValueError(f"{min(everything):,} ns: a {what} is not negative")
     largest = max([*everything, slo_ns or 0])
     step, unit = time_unit(largest)
-    curve = {
-        owner_name(name): [
-            {"x": value / step, "y": round(100 * rank / len(values), 2)} for value, rank in _quantiles(values)
-        ]
-        for name, values in ordered.items()
-        if values
-    }
     notes = [f"{len(everything):,} values"]
     if slo_ns is not None:
         notes.append(f"dashed: promised, {format_ns(slo_ns)}")
     chart = curves.distribution(
         drawing.altair(),
-        curve,
+        _curves(ordered, step),
         None if slo_ns is None else slo_ns / step,
         scale="log" if 0 < 100 * min(everything) <= largest else "linear",
         x_title=f"{what} ({unit})",
@@ -181,6 +174,16 @@ def _checked(pair: tuple[float, float]) -> tuple[float, float]:
     if not all(0 <= number < float("inf") for number in pair):  # NaN is neither
         raise ValueError(f"{pair}: a rate and a goodput are numbers of requests a second, not negative")
     return pair
+
+
+def _curves(ordered: Mapping[str, list[int]], step: int) -> dict[str, list[dict]]:
+    return {
+        owner_name(name): [
+            {"x": value / step, "y": round(100 * rank / len(values), 2)} for value, rank in _quantiles(values)
+        ]
+        for name, values in ordered.items()
+        if values
+    }
 
 
 def _quantiles(values: list[int]) -> list[tuple[int, int]]:

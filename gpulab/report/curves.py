@@ -4,7 +4,7 @@ from gpulab.report.drawing import INK, palette, rows_of
 
 # Okabe and Ito, "Color Universal Design" (2008), of these the ones that stand out on white; dashes and
 # shapes tell runs apart without colour.
-_RUNS = ("#0072B2", "#D55E00", "#009E73", "#222222", "#CC79A7", "#56B4E9")
+_RUNS = ("#0072B2", "#D55E00", "#009E73", "#222222", "#CC79A7", "#666666")
 _DASHES = ([1, 0], [8, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3])
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 # alone, slowed, behind, blocked, outside; black text on all but the first

@@ -213,4 +213,4 @@ def heading(alt, text: str, notes: list[str], width: int = WIDTH):
 
 def rows_of(alt, rows: list[dict]):
     """A chart of ``rows`` that says nothing yet of how they look."""
-    return alt.Chart(alt.InlineData(values=rows))
+    return alt.Chart({"values": rows})  # a plain dict: Altair would check every row of its own type

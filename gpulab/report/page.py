@@ -28,7 +28,7 @@ body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #222222; bac
 h1, h2, h3 { line-height: 1.2; margin: 2rem 0 0.5rem; }
 figure { margin: 1rem 0 2rem; }
 figcaption { color: #444444; }
-svg { max-width: 100%; height: auto; }
+svg { max-width: 100%; height: auto; overflow: visible; }
 table { border-collapse: collapse; font-size: 14px; }
 caption { color: #444444; padding: 0.25rem 0; }
 th, td { border-bottom: 1px solid #bbbbbb; }

@@ -55,12 +55,12 @@ def full_lanes(alt, activity: Activity, cells: dict, view: Frame, *, title: str,
     return under_each_other(alt, panels, view, title=title, notes=notes)
 
 
-def stacked(alt, rows: list[dict], view: Frame, *, top: float, y_title: str, bare: bool = False):
+def stacked(alt, rows: list[dict], view: Frame, *, top: float, y_title: str, spans: list[dict] = ()):
     """The five terms on top of each other; each row has the upper edge of each term.
 
-    A row with ``low`` and ``high`` has a thin line between them.
+    ``spans`` are thin lines from ``low`` to ``high``.
     """
-    x, scale = time_axis(alt, view, bare), alt.Scale(domain=[0, top], nice=False)
+    x, scale = time_axis(alt, view, bool(spans)), alt.Scale(domain=[0, top], nice=False)
     axis = alt.Axis(title=y_title)
     colours = [colour for colour, _ in TERMS.values()]
     layers = [_keys(alt, TERMS, colours, x, alt.Y("y:Q", axis=axis, scale=scale))]
@@ -75,12 +75,9 @@ def stacked(alt, rows: list[dict], view: Frame, *, top: float, y_title: str, bar
             )
             layers.append(line.encode(x=x, y=alt.Y(f"{below}:Q", scale=scale)))
         below = name
-    whiskers = [row for row in rows if "low" in row]
-    if whiskers:
-        rule = rows_of(alt, whiskers).mark_rule(color=INK, strokeWidth=0.5, aria=False)
-        layers.append(
-            rule.encode(x=alt.X("middle:Q", scale=x["scale"]), y=alt.Y("low:Q", scale=scale), y2="high:Q")
-        )
+    if spans:
+        rule = rows_of(alt, spans).mark_rule(color=INK, strokeWidth=0.5, aria=False)
+        layers.append(rule.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"))
     return alt.layer(*layers).properties(width=view.width, height=200)
 
 

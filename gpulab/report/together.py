@@ -109,18 +109,27 @@ def _words(axis: tuple[str, float, float] | None) -> str:
 
 
 def _select(plot: dict) -> None:
-    """An interval of time can be dragged over this plot."""
+    """An interval of time can be dragged over this plot; its edges are seen on every ground."""
     layer = next((layer for layer in _layers(plot) if "x" in layer.get("encoding", {})), None)
     if layer is not None:
-        layer["params"] = [{"name": _SELECTION, "select": {"type": "interval", "encodings": ["x"]}}]
+        edge = {"fill": "#222222", "fillOpacity": 0.15, "stroke": "#222222", "strokeWidth": 1.5}
+        select = {"type": "interval", "encodings": ["x"], "mark": edge}
+        layer["params"] = [{"name": _SELECTION, "select": select}]
 
 
 def _follow(plot: dict) -> None:
     """This plot shows the selected time, and nothing of it outside its frame."""
+    chosen = f"{_SELECTION}.x"
     for _, scale in _scales(plot, "x"):
-        scale["domainRaw"] = {"expr": f"{_SELECTION}.x"}
+        for name, number, end in zip(("domainMin", "domainMax"), (0, 1), scale.pop("domain"), strict=True):
+            scale[name] = {"expr": f"{chosen} ? {chosen}[{number}] : {end!r}"}
     for layer in _layers(plot):
-        if "x" in layer.get("encoding", {}) and layer.get("mark", {}).get("type") != "text":
+        encoding = layer.get("encoding", {})
+        if "field" not in encoding.get("x", {}):
+            continue
+        if "value" in encoding.get("y", {}):  # on top of the frame, where clipping would hide it
+            layer["transform"] = [{"filter": f"{chosen} ? inrange(datum.x, {chosen}) : true"}]
+        else:
             layer["mark"] = {**layer["mark"], "clip": True}
 
 
