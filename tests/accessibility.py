@@ -54,7 +54,10 @@ class _Checker(HTMLParser):
                 self.wrong.append(f"heading-order: {tag} after h{before}")
             self.headings.append(int(tag[1]))
 
-    handle_startendtag = handle_starttag
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in _VOID:
+            self.open.pop()
 
     def _html(self, given):
         if not given.get("lang"):

@@ -36,6 +36,9 @@ def report(
     except (GpulabError, OSError, ValueError, ImportError, MemoryError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
+    except ArithmeticError:
+        typer.echo(f"{ledger} has a number that is too large to be told or drawn.", err=True)
+        raise typer.Exit(1) from None
     except RecursionError:
         typer.echo(f"{ledger} is no ledger: a line of it is nested too deeply.", err=True)
         raise typer.Exit(1) from None

@@ -4,6 +4,7 @@ One file, no script, nothing fetched; each picture has its words and its table. 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 
@@ -59,6 +60,7 @@ def page(
         ImportError: Altair or vl-convert is not installed.
     """
     tick("checking")
+    name = plain(name)
     broken = audit(ledger)
     parts = [f"<h1>Report of {_text(name)}</h1>", *(_said(note) for note in notes), *_summary(ledger)]
     parts += _verdict(ledger, broken)
@@ -104,7 +106,8 @@ def _summary(ledger: Ledger) -> Iterator[str]:
         ("copies", Sent),
     )
     rows += [(word, f"{count:,}") for word, kind in kinds if (count := len(ledger.serials(kind)))]
-    rows.append(("SHA-256", ledger.digest()))
+    with suppress(UnicodeEncodeError):  # half a character in a name: there is no such text
+        rows.append(("SHA-256", ledger.digest()))
     yield _table(Table("The ledger in numbers", ("what", "value"), tuple(rows)))
 
 

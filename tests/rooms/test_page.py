@@ -133,7 +133,7 @@ def test_a_ledger_in_which_nothing_happened_is_a_page_that_says_so(tmp_path):
         RUN[:7],
         [*RUN[:-1], Attached(99, "two", "sim", 2, 1, "simulated", "asked"), Opened(99, "two", 4, "blocks")],
         [Opened(0, f"r{n}", 1, "B") for n in range(9)],
-        [Opened(0, "a", 10**400, "B"), Claimed(0, 0, "a", 1, Contiguous(1), "x"), Closed(10**400)],
+        [Opened(0, "a", 10**400, "B"), Claimed(0, 0, "a", 1, Contiguous(1), "x"), Closed(9)],
         [Freed(0, 3), Granted(1, 9, 0, 5), Ended(2, 2)],
     ],
     ids=["closed", "one", "cut", "two devices", "many", "huge", "about nothing"],
@@ -161,7 +161,7 @@ GOOD = '["Opened",0,"arena",8,"B",""]\n'
     [
         (None, "is no file"),
         ("", "is empty"),
-        ("a,b\n1,2\n", "the first line must be"),
+        ("a,b\n1,2\n", "line 1, column 1: 'a,b' is no fact of a ledger"),
         ("\x89PNG\r\n", "line 1"),
         ('{"gpulab":"ledger","version":2}\n', "the first line must be"),
         (HEADER + '["Closed",NaN]\n', "NaN is no number"),
@@ -171,6 +171,7 @@ GOOD = '["Opened",0,"arena",8,"B",""]\n'
         (HEADER + "[" * 100_000 + "\n", "nested too deeply"),
         (HEADER + '["Closed",' + "9" * 5000 + "]\n", "line 2"),
         (HEADER + "7\n", "line 2"),
+        (HEADER + f'["Closed",{10**400}]\n', "too large"),
     ],
     ids=[
         "missing",
@@ -185,6 +186,7 @@ GOOD = '["Opened",0,"arena",8,"B",""]\n'
         "deep",
         "long",
         "number",
+        "huge",
     ],
 )
 def test_what_is_no_ledger_is_a_sentence_and_leaves_the_old_page(tmp_path, text, said):
@@ -218,14 +220,12 @@ def test_the_ledger_is_never_overwritten_and_a_folder_that_is_missing_is_said(tm
 
 
 def test_half_a_character_in_a_name_is_replaced(tmp_path):
-    path = tmp_path / "half.jsonl"
-    claim = json.dumps(["Claimed", 1, 0, "arena", 4, ["contiguous", 4, 1], "\ud800"])
+    path, out = tmp_path / "half.jsonl", tmp_path / "half.html"
     Ledger(RUN[1:4]).to_jsonl(path)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    shape = json.loads(lines[2])[5]
-    lines[2] = json.dumps(["Claimed", 10, 0, "arena", 6, shape, "\ud800"])
-    path.write_text("\n".join(lines))
-    shown = report(path, "-o", tmp_path / "half.html")
+    text = path.read_text(encoding="utf-8").replace(json.dumps(EVIL), '"\\ud800"')
+    path.write_text(text, encoding="utf-8")
+    shown = report(path, "-o", out)
 
-    assert claim
+    assert "ud800" in text
     assert shown.exit_code == 0, shown.output
+    assert "\ufffd #1" in out.read_text(encoding="utf-8")
