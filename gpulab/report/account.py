@@ -18,7 +18,7 @@ from dataclasses import astuple, dataclass
 from gpulab.errors import BrokenLaw
 from gpulab.report.charges import Cause, Charges
 from gpulab.report.levels import instants, levels
-from gpulab.telemetry.events import Arrived
+from gpulab.telemetry.events import Arrived, Opened
 from gpulab.telemetry.ledger import Ledger
 
 TERMS = ("used", "stranded", "fragmented", "unscheduled", "spare")

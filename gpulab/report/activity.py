@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from gpulab.errors import BrokenLaw
 from gpulab.report.density import density
 from gpulab.report.frame import Frame
 from gpulab.report.legend import owner_name, plain
 from gpulab.report.lifetimes import Lifetimes, When
+from gpulab.report.served import Requests
 from gpulab.report.table import exact_size
 from gpulab.telemetry.events import Ended, Fact, Launched, Sent, Started
 from gpulab.units import format_ns
@@ -41,6 +43,7 @@ class Activity:
 
 # Okabe and Ito, "Color Universal Design" (2008); the heights tell the kinds apart without colour.
 _WORK = (("copy in", "#E69F00", 0.5), ("copy out", "#CC79A7", 0.65), ("kernel", "#56B4E9", 0.85))
+_SERVED = {"waits": ("waiting", "waits"), "served": ("running", "is served")}
 _CLAIMS = (("waiting", "#E69F00", 0.3), ("running", "#56B4E9", 0.8))
 
 
@@ -83,6 +86,37 @@ def _work(fact: Launched | Sent, lanes: dict[str, int], when: When) -> tuple[Par
     engine = lanes.setdefault(f"copies {plain(fact.way)}", len(lanes))
     what = f"{kind} of {exact_size(fact.size_bytes)}, {plain(fact.host)}, work {fact.work}"
     return tuple(Part(lane, kind, kind, what, when, None) for lane in (own, engine))
+
+
+def of_requests(facts: Iterable[Fact]) -> Activity:
+    """A lane a request, in order of arrival; waiting while its claim does, running while it is served.
+
+    Facts that contradict the rest are left out here, and ``audit`` names them. Cost: one pass.
+    """
+    activity, requests, states = Activity([], _CLAIMS), Requests(), {}
+    for serial, fact in enumerate(facts):
+        try:
+            served = requests.note(serial, fact)
+        except BrokenLaw:
+            continue
+        if served is None:
+            continue
+        lane, before, part = states.get(served.arrived.request, (len(states), "", None))
+        if lane == len(activity.lanes):
+            activity.lanes.append(owner_name(served.arrived.owner))
+        if served.state == before:
+            continue
+        if part is not None:
+            part.end = (serial, fact.time_ns)
+            part = None
+        if served.state in _SERVED:
+            kind, what = _SERVED[served.state]
+            part = Part(
+                lane, kind, kind, f"request {served.arrived.request} {what}", (serial, fact.time_ns), None
+            )
+            activity.parts.append(part)
+        states[served.arrived.request] = lane, served.state, part
+    return activity
 
 
 def _lane(fact: Launched | Sent) -> str:

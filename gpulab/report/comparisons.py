@@ -1,7 +1,6 @@
 """Pictures that compare runs: latencies against what was promised, goodput against rate, who waited for what."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from gpulab.report import curves, drawing
 from gpulab.report.frame import WIDTH, time_unit
@@ -9,26 +8,12 @@ from gpulab.report.glyphs import percent
 from gpulab.report.legend import owner_name
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, captioned
+from gpulab.report.waiting import PARTS, Waited
 from gpulab.units import format_ns
 
-PARTS = ("alone", "slowed", "behind", "blocked", "outside")
 _POINTS = 400  # of one curve
 _BARS, _ROWS = 24, 40
 _RUNS = 6  # more curves cannot be told apart
-
-
-class Waited(Protocol):
-    """One request of the waiting gauge: its latency in five parts that add up to ``end_ns - start_ns``."""
-
-    request: int
-    owner: str
-    start_ns: int
-    end_ns: int
-    alone_ns: int
-    slowed_ns: int
-    behind_ns: int
-    blocked_ns: int
-    outside_ns: int
 
 
 def latency(
@@ -119,7 +104,7 @@ def waiting_bars(
 ) -> Picture:
     """One bar a request, split into alone, slowed, behind, blocked and outside, in order of arrival.
 
-    Of more than 24 requests: the mean of all, then the 23 that took longest, longest first.
+    ``parts``: ``Waiting(ledger).requests``. Of more than 24: the mean of all, then the 23 that took longest, longest first.
     """
     if not parts:
         twin = Table(title, ("request", "owner", "latency", *PARTS), ())

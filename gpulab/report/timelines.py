@@ -11,6 +11,7 @@ from gpulab.report.activity import (
     in_view,
     names_inside,
     of_claims,
+    of_requests,
     of_streams,
 )
 from gpulab.report.frame import WIDTH, Frame, frame
@@ -18,7 +19,7 @@ from gpulab.report.lifetimes import Lifetimes, When
 from gpulab.report.map_data import capacity_name, subject_of
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, captioned, table
-from gpulab.telemetry.events import Attached, Occupied
+from gpulab.telemetry.events import Arrived, Attached, Occupied
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
@@ -40,8 +41,8 @@ def lanes(
     """Who ran when, a lane each, from top to bottom in order.
 
     ``by="stream"``: the kernels and copies of each stream, then the copies each way. ``by="sm"``: how many
-    multiprocessors were busy and how many blocks they had. ``by="request"``: each claim on ``resource``,
-    thin while it waits and thick while it holds. Above 1,000 parts in the window, boxes show how full they
+    multiprocessors were busy and how many blocks they had. ``by="request"``: each request, or of a ledger
+    without any (or with ``resource``) each claim, thin while it waits and thick while it runs. Above 1,000 parts in the window, boxes show how full they
     were instead; a box is blank only where nothing ran and full only where all of it did.
 
     Other arguments and errors as for ``memory_map``.
@@ -55,6 +56,8 @@ def lanes(
     if by == "stream":
         activity, title = of_streams(ledger), title or "Work on streams over time"
         nothing = "The ledger holds no work on streams."
+    elif by == "request" and resource is None and ledger.serials(Arrived):
+        activity, title, nothing = of_requests(ledger), title or "Requests over time", "No request waited."
     elif by == "request":
         subject = subject_of(ledger, resource)
         activity = of_claims(subject.claims) if subject else Activity([], ())
