@@ -24,6 +24,7 @@ from gpulab.telemetry.events import (
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous
 from tests.accessibility import broken_rules
+from tests.fakes.serving import Lottery
 
 EVIL = "</title><script>alert(1)</script><img src=x onerror=alert(2)>\x00"
 
@@ -67,6 +68,22 @@ def test_the_page_has_the_audit_the_account_the_pictures_and_their_tables(made):
         assert f"<summary>The same as a table: {title}" in made.html
     assert Ledger(RUN).digest() in made.html
     assert "Its times are simulated: &lt;b&gt;spec&lt;/b&gt;." in made.html
+
+
+def test_the_page_says_who_lost_most_and_who_is_charged(made):
+    assert "The largest causes of loss, arena→extent" in made.html
+    assert "Of the capacity, by owner, arena→extent: all owners" in made.html
+
+
+def test_a_ledger_of_requests_has_its_numbers_and_both_gauges():
+    found = page(Lottery("1/page", 40).run(), "served")
+
+    assert found.violations == 0
+    for title in ("Distribution of latency", "Where the time went", "Requests over time"):
+        assert f'<figure aria-label="{title}' in found.html
+    assert "until the first token" in found.html
+    assert "Of the capacity, by tenant, kv→extent: all tenants" in found.html
+    assert broken_rules(found.html) == []
 
 
 def test_the_page_keeps_the_rules_of_accessibility_and_asks_for_nothing(made):

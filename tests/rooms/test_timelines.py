@@ -8,15 +8,18 @@ import pytest
 from gpulab.report.account import Account
 from gpulab.report.charts import account_over_time, lanes, memory_map, queue_over_time, use_over_time
 from gpulab.telemetry.events import (
+    Arrived,
     Attached,
     Claimed,
     Closed,
     Ended,
+    Finished,
     Freed,
     Granted,
     Launched,
     Occupied,
     Opened,
+    Preempted,
     Sent,
     Started,
     Used,
@@ -87,6 +90,31 @@ def test_a_claim_waits_until_its_grant_and_runs_until_its_end():
         **{"lane": "b #3", "part": "waiting", "what": "waits for 5 blocks"},
         **{"from": "#3 at 100 ns", "until": "#6 at 400 ns"},
     }
+
+
+def test_each_request_is_a_lane_that_waits_and_runs_also_twice():
+    facts = [
+        Opened(0, "kv", 10, "blocks"),
+        Arrived(5, 7, "r7", "chat", 3, 2),
+        Claimed(10, 0, "kv", 4, Units(4), "r7"),
+        *(Granted(20, 0, -1, 4), Preempted(30, 7, 0), Freed(30, 0)),
+        *(Claimed(40, 1, "kv", 4, Units(4), "r7"), Granted(50, 1, -1, 4)),
+        Freed(60, 9),
+        *(Finished(70, 7, 2, 5), Freed(70, 1), Closed(100)),
+    ]
+
+    assert bars(lanes(Ledger(facts), "request")) == [
+        ("r7", "waiting", 10, 20),
+        ("r7", "running", 20, 30),
+        ("r7", "waiting", 40, 50),
+        ("r7", "running", 50, 70),
+    ]
+    assert [lane for lane, *_ in bars(lanes(Ledger(facts), "request", "kv"))] == [
+        "r7 #2",
+        "r7 #2",
+        "r7 #6",
+        "r7 #6",
+    ]
 
 
 def test_parts_of_another_kind_have_another_height_so_colour_is_never_alone():
