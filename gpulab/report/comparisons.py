@@ -107,7 +107,7 @@ def waiting_bars(
     ``parts``: ``Waiting(ledger).requests``. Of more than 24: the mean of all, then the 23 that took longest, longest first.
     """
     if not parts:
-        twin = Table(title, ("request", "owner", "latency", *PARTS), ())
+        twin = Table(title, ("request", "tenant", "latency", *PARTS), ())
         return drawing.say(title, "No request has ended: there is no time to split.", twin)
     notes, shown = [], sorted(parts, key=lambda part: (part.start_ns, part.request))
     bars = [(_name(part), _split(part)) for part in shown]
@@ -124,17 +124,17 @@ def waiting_bars(
     chart = curves.split_bars(alt, PARTS, bars, step, x_title=f"latency ({unit})", width=width)
     total = [sum(column) for column in zip(*map(_split, parts), strict=True)]
     words = ", ".join(f"{name} {percent(ns, sum(total))}" for name, ns in zip(PARTS, total, strict=True))
-    columns = ("request", "owner", "latency", *PARTS)
+    columns = ("request", "tenant", "latency", *PARTS)
     rows = tuple(
         (
             f"{part.request}",
-            owner_name(part.owner),
+            owner_name(part.tenant),
             *map(format_ns, (part.end_ns - part.start_ns, *_split(part))),
         )
         for part in shown[:_ROWS]
     )
     twin = Table(
-        captioned(title, len(rows), len(parts), "requests"), columns, rows, frozenset(columns) - {"owner"}
+        captioned(title, len(rows), len(parts), "requests"), columns, rows, frozenset(columns) - {"tenant"}
     )
     chart = chart.properties(title=drawing.heading(alt, title, notes, width))
     return drawing.picture(chart, title, f"{len(parts):,} requests. Of all their time: {words}.", twin)
@@ -145,7 +145,7 @@ def _split(part: Waited) -> list[int]:
 
 
 def _name(part: Waited) -> str:
-    return f"{owner_name(part.owner)} {part.request}"
+    return f"{owner_name(part.tenant)} {part.request}"
 
 
 def _check_runs(runs: Mapping) -> None:

@@ -24,7 +24,7 @@ svg { max-width: 100%; height: auto; overflow: visible; }
 table { border-collapse: collapse; font-size: 14px; }
 caption { color: #444444; padding: 0.25rem 0; }
 th, td { border-bottom: 1px solid #bbbbbb; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin: 1rem 0; }
 .sound, .broken { border-left: 6px solid #0072b2; padding-left: 0.75rem; }
 .broken { border-color: #d55e00; }
 """

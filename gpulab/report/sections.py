@@ -154,14 +154,15 @@ def _bar(terms: Terms, level: str) -> Picture:
 
 def pictures(ledger: Ledger) -> Iterator[tuple[str, Callable[[], Picture] | None]]:
     """What is drawn, in order: a title and what draws it; a title alone is a heading."""
-    known = list(resources(ledger))
+    known, served = list(resources(ledger)), bool(ledger.serials(Arrived))
     for resource in known[:MOST_DRAWN]:
         name = plain(resource)
         yield name, None
         yield f"the map of {name}", lambda resource=resource: charts.memory_map(ledger, resource)
         yield f"the use of {name}", lambda resource=resource: charts.use_over_time(ledger, resource)
         yield f"the queue of {name}", lambda resource=resource: charts.queue_over_time(ledger, resource)
-        yield f"the claims on {name}", lambda resource=resource: charts.lanes(ledger, "request", resource)
+        if not served:  # else the lanes of requests have said it
+            yield f"the claims on {name}", lambda resource=resource: charts.lanes(ledger, "request", resource)
     if len(known) > MOST_DRAWN:
         yield f"{len(known):,} resources, the others are not drawn", None
     if ledger.serials(Launched, Sent):

@@ -109,12 +109,24 @@ def _words(axis: tuple[str, float, float] | None) -> str:
 
 
 def _select(plot: dict) -> None:
-    """An interval of time can be dragged over this plot; its edges are seen on every ground."""
-    layer = next((layer for layer in _layers(plot) if "x" in layer.get("encoding", {})), None)
-    if layer is not None:
-        edge = {"fill": "#222222", "fillOpacity": 0.15, "stroke": "#222222", "strokeWidth": 1.5}
-        select = {"type": "interval", "encodings": ["x"], "mark": edge}
-        layer["params"] = [{"name": _SELECTION, "select": select}]
+    """An interval of time can be dragged over this plot. A layer on top of all others holds it, so it is seen."""
+    x = next(
+        (x for x in (layer.get("encoding", {}).get("x", {}) for layer in _layers(plot)) if "field" in x), None
+    )
+    if x is None:
+        return
+    if "layer" not in plot:
+        plot["layer"] = [{part: plot.pop(part) for part in ("data", "mark", "encoding") if part in plot}]
+    look = {"fill": "#222222", "fillOpacity": 0.15, "stroke": "#222222", "strokeWidth": 1.5}
+    select = {"type": "interval", "encodings": ["x"], "mark": look}
+    plot["layer"].append(
+        {
+            "data": {"values": [{"x": x["scale"]["domain"][0]}]},
+            "mark": {"type": "point", "opacity": 0, "aria": False},
+            "encoding": {"x": deepcopy(x)},
+            "params": [{"name": _SELECTION, "select": select}],
+        }
+    )
 
 
 def _follow(plot: dict) -> None:

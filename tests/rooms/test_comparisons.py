@@ -16,7 +16,7 @@ from tests.pictures import rows, stored, subtitle, texts
 @dataclass
 class Part:
     request: int
-    owner: str
+    tenant: str
     start_ns: int
     end_ns: int
     alone_ns: int
@@ -26,8 +26,8 @@ class Part:
     outside_ns: int
 
 
-def part(request, *ns, owner="chat"):
-    return Part(request, owner, request, request + sum(ns), *ns)
+def part(request, *ns, tenant="chat"):
+    return Part(request, tenant, request, request + sum(ns), *ns)
 
 
 def test_a_curve_goes_through_every_value_and_the_promise_is_a_line():
