@@ -65,6 +65,11 @@ def exact_size(size: int, unit: str = "B") -> str:
     return f"{size:,} {unit}"
 
 
+def captioned(text: str, shown: int, total: int, things: str) -> str:
+    """A caption that says how much of the whole a table shows."""
+    return f"{text}: the first {shown:,} of {total:,} {things}" if shown < total else f"{text}: all {things}"
+
+
 def table(ledger: Ledger, *, first: int = 0, limit: int = 40) -> Table:
     """The facts of ``ledger`` from ``first`` on, at most ``limit``, one a row; the caption says which.
 
