@@ -367,7 +367,7 @@ def test_every_text_is_legible_and_every_picture_fits_a_notebook():
         sizes = [node.get("font-size") for node in root.iter() if node.tag.endswith("text")]
 
         assert min(float(size.removesuffix("px")) for size in sizes) >= 11
-        assert int(root.get("width")) <= 740, picture.title
+        assert int(root.get("width")) <= 800, picture.title
 
 
 def test_a_picture_may_be_narrow():
