@@ -7,21 +7,12 @@ from collections.abc import Sequence
 
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table
-
-_ONCE = ("$schema", "config", "datasets", "description")  # said once for the whole, not by each part
-_OWN = ("color", "strokeWidth", "shape", "opacity")  # each part keeps its own colours and legend
+from gpulab.report.together import joined
 
 
 def together(specs: Sequence[dict], *, title: str, description: str, table: Table) -> Picture:
     """One picture of ``specs`` (of ``Picture.spec``), one below the other in this order."""
-    spec = {
-        "title": {"text": title},
-        "vconcat": [{key: part for key, part in spec.items() if key not in _ONCE} for spec in specs],
-        "spacing": 24,
-        "resolve": {"scale": dict.fromkeys(_OWN, "independent")},
-        "config": specs[0]["config"],
-        "datasets": {name: rows for spec in specs for name, rows in spec.get("datasets", {}).items()},
-    }
+    spec = {"title": {"text": title}, **joined("vconcat", specs)}
     return Picture(spec, title=title, description=description, table=table)
 
 
