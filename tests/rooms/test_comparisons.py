@@ -156,6 +156,12 @@ def test_what_cannot_be_compared_is_refused_with_the_value(draw, said):
         draw()
 
 
+def test_only_the_first_part_has_white_text():
+    names = waiting_bars([part(1, 20, 20, 20, 20, 20)]).spec["layer"][1]["encoding"]["color"]
+
+    assert names == {"condition": {"test": "datum.key == 'alone'", "value": "white"}, "value": "black"}
+
+
 def test_the_text_inside_a_part_stands_out_from_it():
     first = {TERMS["used"][0], _PARTS[0]}
     for ground in {colour for colour, _ in TERMS.values()} | set(_PARTS) | {"#56B4E9", "#E69F00", "#CC79A7"}:

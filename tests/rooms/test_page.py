@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpulab.cli import app
+from gpulab.report import sections
 from gpulab.report.page import page
 from gpulab.telemetry.events import (
     Attached,
@@ -149,14 +150,22 @@ def test_a_ledger_in_which_nothing_happened_is_a_page_that_says_so(tmp_path):
         [Opened(10**12, "arena", 8, "B")],
         RUN[:7],
         [*RUN[:-1], Attached(99, "two", "sim", 2, 1, "simulated", "asked"), Opened(99, "two", 4, "blocks")],
-        [Opened(0, f"r{n}", 1, "B") for n in range(9)],
         [Opened(0, "a", 10**400, "B"), Claimed(0, 0, "a", 1, Contiguous(1), "x"), Closed(9)],
         [Freed(0, 3), Granted(1, 9, 0, 5), Ended(2, 2)],
     ],
-    ids=["closed", "one", "cut", "two devices", "many", "huge", "about nothing"],
+    ids=["closed", "one", "cut", "two devices", "huge", "about nothing"],
 )
 def test_any_facts_are_a_page(facts):
     assert broken_rules(page(Ledger(facts), "facts").html) == []
+
+
+def test_what_is_too_much_for_a_page_is_named(monkeypatch):
+    monkeypatch.setattr(sections, "MOST_DRAWN", 1)
+    html = page(Ledger([Opened(0, name, 1, "B") for name in ("first", "second")]), "two").html
+
+    assert "2 levels; not drawn: second→extent." in html
+    assert "2 resources, the others are not drawn" in html
+    assert "Memory map of second" not in html
 
 
 def test_the_command_writes_one_file_and_says_what_is_in_it(tmp_path):

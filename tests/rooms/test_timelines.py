@@ -2,6 +2,7 @@
 
 import json
 from random import Random
+from xml.etree import ElementTree
 
 import pytest
 
@@ -271,6 +272,28 @@ def test_reduced_lanes_are_blank_only_where_nothing_ran(big):
     assert gap == []
 
 
+def test_what_came_and_went_at_once_is_in_its_box():
+    at_once = [
+        fact
+        for n in range(1100)
+        for fact in (Claimed(10 * n, n, "kv", 1, Units(1), "a"), Granted(10 * n, n, -1, 1), Freed(10 * n, n))
+    ]
+    boxes = rows(lanes(Ledger([Opened(0, "kv", 1, "blocks"), *at_once, Closed(11_000)]), "request"))
+
+    assert max(row["x2"] for row in boxes if "tenths" in row) == 11
+    assert {row["tenths"] for row in boxes if "tenths" in row} == {1}
+
+
+def test_a_loss_of_a_nanosecond_is_at_its_full_height_in_a_reduced_account():
+    facts = [Opened(0, "kv", 10, "blocks"), Claimed(0, 0, "kv", 10, Units(10)), Granted(0, 0, -1, 10)]
+    for n in range(1, 1000):
+        facts.append(Used(10 * n, 0, 9 + n % 2))
+    facts += [Used(10_003, 0, 2), Used(10_004, 0, 9), Closed(20_000)]
+    picture = account_over_time(Account(Ledger(facts)))
+
+    assert max(row["y"] for row in rows(picture) if set(row) == {"x", "y"}) == 8
+
+
 def test_a_window_shows_its_part_and_one_without_anything_says_so():
     late = lanes(Ledger(WORK), t0=550, t1=1000)
 
@@ -338,10 +361,21 @@ def test_equal_ledgers_give_equal_pictures_byte_by_byte():
     assert first == second
 
 
+def test_every_text_is_legible_and_every_picture_fits_a_notebook():
+    for picture in [*all_of(busy(60)), lanes(Ledger(WORK)), lanes(Ledger(QUEUE), "request")]:
+        root = ElementTree.fromstring(picture.svg())
+        sizes = [node.get("font-size") for node in root.iter() if node.tag.endswith("text")]
+
+        assert min(float(size.removesuffix("px")) for size in sizes) >= 11
+        assert int(root.get("width")) <= 800, picture.title
+
+
 def test_a_picture_may_be_narrow():
     wide, narrow = (memory_map(Ledger(SMALL), width=width) for width in (560, 300))
 
     assert (wide.spec["width"], narrow.spec["width"]) == (560, 300)
+    account = account_over_time(Account(busy(300)), width=300)
+    assert max(len(line) for line in account.spec["title"]["subtitle"]) <= 60
 
 
 SMALL = [
