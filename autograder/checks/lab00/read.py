@@ -1,6 +1,7 @@
 """00.read: four questions whose answers stand in a ledger of the simulated device."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import final
 
 from autograder.channel import Asker
@@ -121,7 +122,7 @@ def _named(story: Story, got: object) -> dict[str, object]:
 def _counted_twice(story: Story) -> tuple[int, int]:
     """The first two events between which three pieces of work of both kinds run; (0, 0) if there are none."""
     edges = sorted(serial for run in story.runs for serial in (run.started, run.ended))
-    for first, last in zip(edges, edges[1:], strict=False):
+    for first, last in pairwise(edges):
         running = [run.copies for run in story.runs if run.started <= first and run.ended >= last]
         if (
             story.ledger[first].time_ns < story.ledger[last].time_ns
