@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from gpulab.device.device import open_device
-from gpulab.device.kernels.spin import SPIN
 from gpulab.device.spec import Spec, load
 from gpulab.telemetry.counters import LONG_WINDOW_NS, SHORT_WINDOW_NS, Sample, sample
 from gpulab.telemetry.ledger import Ledger
@@ -72,6 +70,9 @@ class Watched:
 
     def run(self) -> tuple[Ledger, Readings]:
         """The ledger, and what the simulated device's NVML read at the end of each phase."""
+        from gpulab.device.device import open_device  # here: who only lists the exercises needs no NumPy
+        from gpulab.device.kernels.spin import SPIN
+
         device = open_device("sim", spec=self.spec)
         device.empty(self.model_bytes, "uint8", "model")
         done, stream = device.empty(device.spec.sms, "int32", "flags"), device.stream("work")
