@@ -1,11 +1,12 @@
 """The program whose ledger is read in 00.read: three services, a copy in, a kernel and a copy out each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
 
 from autograder.checks.lab00 import reading
 from autograder.checks.lab00.reading import Run
+from gpulab.device.spec import Spec, load
 from gpulab.telemetry.events import Claimed, Freed, Granted, Marked, Waited
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MiB, format_bytes
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 SERVICES = ("chat", "code", "summary")
 MICROSECOND = 1_000
+
+
+def small_board() -> Spec:
+    """An H100 in all but its memory, 64 MiB: grants of some MiB can be seen on its map."""
+    spec = load("h100-80")
+    name = f"{spec.name}, but 64 MiB"
+    return replace(spec, name=name, memory_bytes=spec.reserved_bytes + 64 * MiB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class Program:
         from gpulab.device.device import open_device
         from gpulab.device.kernels.spin import SPIN
 
-        device = open_device("sim", spec="h100-80")
+        device = open_device("sim", spec=small_board())
         setup = _array(device, self.setup_mib, "setup")
         arrays = [_array(device, each.size_mib, each.stream) for each in self.rounds[:2]]
         device.free(setup)
