@@ -22,6 +22,7 @@ from gpulab.cli import app, lab
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = "02-allocate"
+FIRST = "00-meet-the-device"  # what opens when no lab is named
 
 
 class Builder:
@@ -268,7 +269,7 @@ def test_jupyterlab_answers_on_the_notebook_without_news_and_ends_on_ctrl_c(clon
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)  # the command and the JupyterLab below it
-    assert path == f"/lab/tree/{LAB}/{LAB}.ipynb"
+    assert path == f"/lab/tree/{FIRST}/{FIRST}.ipynb"
     assert "<title>JupyterLab</title>" in page
     assert json.loads(news)["schema"]["properties"]["fetchNews"]["default"] == "false"
     assert json.loads(contents)["type"] == "notebook"
