@@ -17,6 +17,7 @@ from autograder.desk import Desk, as_judged, listed, named, pairs
 from autograder.judge import Exercise
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
+from autograder.written import looked_over
 from gpulab.report.form import Form
 from gpulab.report.widgets import form
 from gpulab.telemetry.ledger import Ledger
@@ -27,6 +28,7 @@ __all__ = [
     "check",
     "hint",
     "learner",
+    "look_over",
     "predict",
     "predict_form",
     "puzzle",
@@ -182,6 +184,11 @@ def check(exercise: str, make: Callable | None = None) -> "Shown | None":
         return Shown(known.visible(Course.at_hand(), said, asker), known)
     finally:
         asker.close()
+
+
+def look_over(exercise: str, text: str | None = None) -> None:
+    """Say of a written answer how long it is and which technical words it does not explain; never a mark."""
+    print("\n".join(looked_over(exercise, text)))
 
 
 def variant(exercise: str, size: str = "") -> "Practice":
