@@ -63,7 +63,7 @@ class SharesTheList(MyTables):
     def grow(self, seq, length, blocks):
         super().grow(seq, length, blocks)
         if blocks and len(self.blocks) > 1:
-            self.blocks = dict.fromkeys(self.blocks, self.blocks[seq])
+            self.blocks = {name: list(self.blocks[seq]) * 9 for name in self.blocks}
 
     def missing(self, seq, length):
         self.came = getattr(self, "came", {})

@@ -21,6 +21,8 @@ from gpulab.telemetry.events import Claimed, Refused
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS
 
+_LOSSES = ("stranded", "fragmented", "unscheduled", "spare")
+
 
 @final
 class BlockTableExercise(Exercise):
@@ -128,15 +130,13 @@ def _tiny(draw: Random, rules: dict) -> Case:
 
 
 def evidence(ledger: Ledger) -> tuple[str, set[int]]:
-    """The term that lost most, and the refusals at which stranded slots would have been enough."""
-    account = Account(ledger)
+    """The term that held most at the refusals, and the refusals that its slots alone would have served."""
+    account, refused = Account(ledger), ledger.serials(Refused)
     sizes = {fact.claim: fact.size for fact in ledger.of(Claimed)}
-    shows = set()
-    for serial in ledger.serials(Refused):
-        fact = ledger[serial]
-        if account.at(fact.time_ns).stranded >= sizes[fact.claim]:
-            shows.add(serial)
-    return account().largest_loss(), shows
+    lost = {serial: account.at(ledger[serial].time_ns) for serial in refused}
+    held = {term: sum(getattr(terms, term) for terms in lost.values()) for term in _LOSSES}
+    cause = max(held, key=lambda term: held[term])
+    return cause, {n for n, terms in lost.items() if getattr(terms, cause) >= sizes[ledger[n].claim]}
 
 
 def feedback(course: Course, outcomes: list[Outcome], asker: Asker) -> Feedback | None:

@@ -60,7 +60,7 @@ def graded_case(draw: Random, rules: dict, number: int) -> Case:
 @dataclass(slots=True)
 class _Sequence:
     blocks: list[int] = field(default_factory=list)  # all that came, also those that went back
-    live: dict[int, int] = field(default_factory=dict)  # block -> its claim in the ledger
+    live: dict[int, tuple[int, int]] = field(default_factory=dict)  # block -> its index and its claim
     length: int = 0
     off: bool = False  # some answer differed from the rule's
 
@@ -97,7 +97,7 @@ class Books:
     def drop(self, name: str) -> list[int]:
         sequence = self.of(name)
         dead = max(0, sequence.length - self.window) // self.b
-        return [block for block in sequence.blocks[:dead] if block in sequence.live]
+        return [block for i, block in enumerate(sequence.blocks[:dead]) if sequence.live.get(block, (-1,))[0] == i]
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -114,12 +114,12 @@ class Books:
             self._claims += 1
             self.ledger.append(Claimed(self._now_ns, claim, "kv", self.b, shape, name))
             self.ledger.append(Granted(self._now_ns, claim, block * self.b, self.b))
-            sequence.live[block] = claim
+            sequence.live[block] = len(sequence.blocks), claim
+            sequence.blocks.append(block)
             new.append(block)
-        sequence.blocks += new
         sequence.length = length
         if length % self.b and sequence.blocks[-1] in sequence.live:
-            self.ledger.append(Used(self._now_ns, sequence.live[sequence.blocks[-1]], length % self.b))
+            self.ledger.append(Used(self._now_ns, sequence.live[sequence.blocks[-1]][1], length % self.b))
         return new
 
     def write(self, name: str, start: int, slots: list[int]) -> None:
@@ -130,7 +130,7 @@ class Books:
         """``blocks`` are free again; what they held is lost."""
         self._now_ns += 1
         for block in blocks:
-            self.ledger.append(Freed(self._now_ns, self.of(name).live.pop(block)))
+            self.ledger.append(Freed(self._now_ns, self.of(name).live.pop(block)[1]))
             self._free.append(block)
             self.pool[:, block * self.b : (block + 1) * self.b] = numpy.nan
 
