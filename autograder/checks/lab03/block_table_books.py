@@ -97,7 +97,9 @@ class Books:
     def drop(self, name: str) -> list[int]:
         sequence = self.of(name)
         dead = max(0, sequence.length - self.window) // self.b
-        return [block for i, block in enumerate(sequence.blocks[:dead]) if sequence.live.get(block, (-1,))[0] == i]
+        return [
+            block for i, block in enumerate(sequence.blocks[:dead]) if sequence.live.get(block, (-1,))[0] == i
+        ]
 
     # -- what happens ----------------------------------------------------------------------------
 

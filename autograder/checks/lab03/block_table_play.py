@@ -6,7 +6,7 @@ from autograder.checks.lab03.block_table_books import Books, Case
 from autograder.checks.played import Outcome, unanswered
 from gpulab.telemetry.ledger import Ledger
 
-BANDS = ((0.0, 0.30), (0.5, 0.50), (0.8, 0.70), (0.95, 0.85), (1.0, 1.0))
+BANDS = ((0.0, 0.30), (0.5, 0.50), (0.85, 0.70), (0.95, 0.85), (1.0, 1.0))
 
 
 def judged(cases: list[Case], rules: dict, asker: Asker) -> list[Outcome]:
@@ -54,7 +54,11 @@ def _step(books: Books, name: str, length: int, asker: Asker, outcome: Outcome) 
     new = books.grow(name, length)
     right = books.slots(name, start, length)
     got = asker.ask("slots", [name, start, length], [["grow", [name, length, new]]])
-    if not _numbers(got) or len(got) != len(right) or any(slot // books.b not in sequence.live for slot in got):
+    if (
+        not _numbers(got)
+        or len(got) != len(right)
+        or any(slot // books.b not in sequence.live for slot in got)
+    ):
         tag = _misplaced(books, name, right, got, start)
         return _broke(outcome, tag, f"slots({name!r}, {start}, {length}) is {_few(right)}", _few(got))
     if got != right and not sequence.off:

@@ -100,4 +100,6 @@ def feedback(outcome: Outcome, where: str) -> Feedback:
 def _picture(outcome: Outcome) -> object:
     from gpulab.report.charts import memory_map
 
-    return memory_map(outcome.ledger, title="Who held which slots, up to the first fault", mark=[outcome.event])
+    return memory_map(
+        outcome.ledger, title="Who held which slots, up to the first fault", mark=[outcome.event]
+    )
