@@ -1,10 +1,11 @@
 """The sheet of 03.block-table: the reference, the stub, each misconception, and adapters around gpulab."""
 
+from sheets import Sheet, Wrong
+
 from autograder.checks import exercises
 from autograder.references.lab03_block_table import MyTables
 from autograder.verdict import Commitments
 from gpulab.memory.block_table import BlockTable
-from sheets import Sheet, Wrong
 
 EXERCISE = "03.block-table"
 

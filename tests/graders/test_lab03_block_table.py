@@ -6,10 +6,6 @@ from pathlib import Path
 import numpy
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "cudacpu")]
-from sheets import course_of, graded, loaded
-from shim import launch
-
 from autograder.channel import InProcess
 from autograder.checks import exercises
 from autograder.checks.lab03.block_table import small_case
@@ -20,6 +16,10 @@ from autograder.verdict import Commitments
 from gpulab.device.kernels import PAGED_ATTENTION
 from gpulab.report.audit import check
 from gpulab.telemetry.events import Freed, Refused
+from tests.cudacpu.shim import launch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sheets import course_of, graded, loaded
 
 EXERCISE = exercises()["03.block-table"]
 COURSE = course_of(0)
@@ -92,7 +92,7 @@ def test_with_full_blocks_that_nobody_reads_the_books_expect_what_a_block_that_c
     twice = 0
     for number in range(40):
         case = small_case(COURSE.public(EXERCISE.id + "/twice", number), RULES)
-        books, tables = grown(case)
+        _, tables = grown(case)
         twice += any(len(set(blocks)) < len(blocks) for blocks in tables.blocks.values())
         asker = InProcess(MyTables)
         outcome = play_case(case, RULES, asker)
