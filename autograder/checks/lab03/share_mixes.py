@@ -1,0 +1,138 @@
+"""The inputs of 03.share: prompts from a few templates, second turns, retries and forks of three tenants.
+
+Few beginnings are asked for often and many once, as in Mooncake's traces (Qin and others, FAST 2025).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+TENANTS = ("chat", "code", "night")
+MOST_LIVE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """``events`` in order, a millisecond apart: ``["admit", seq, tokens, tenant]``, ``["append", seq, token]``,
+    ``["fork", seq, child]`` and ``["finish", seq]``."""
+
+    block_tokens: int
+    n_blocks: int
+    events: tuple[list, ...]
+
+    def text(self) -> str:
+        lines = [f"{self.n_blocks} blocks of {self.block_tokens} tokens"]
+        for verb, seq, *rest in self.events:
+            tokens = [f"{len(part)} tokens: {part}" if type(part) is list else str(part) for part in rest]
+            lines.append(" ".join([verb, seq, *tokens]))
+        return "\n".join(lines)
+
+
+def mix(draw: Random, rules: dict, admissions: int, block_tokens: int) -> Mix:
+    """A mix with traps: equal blocks behind other beginnings, equal prompts of two tenants, short beginnings."""
+    writer = _Writer(draw, rules["least_blocks"], block_tokens)
+    while writer.admitted < admissions or writer.live:
+        writer.step(admissions)
+    events = tuple(writer.events)
+    return Mix(block_tokens, peak(events, block_tokens) + draw.randrange(1, 5), events)
+
+
+def possible(events: list) -> Iterator[list]:
+    """Those of ``events`` that still make sense when others were left out."""
+    live = set()  # asked only whether a sequence is in it
+    for event in events:
+        verb, seq = event[:2]
+        if (verb == "admit") == (seq in live):
+            continue
+        if verb == "fork" and event[2] in live:
+            continue
+        live |= {event[2]} if verb == "fork" else {seq}
+        live -= {seq} if verb == "finish" else set()
+        yield event
+
+
+def lengths(events: tuple) -> Iterator[tuple[list, dict[str, int]]]:
+    """Each event, and the tokens of every live sequence after it."""
+    live: dict[str, int] = {}
+    for event in events:
+        verb, seq = event[:2]
+        if verb == "admit":
+            live[seq] = len(event[2])
+        elif verb == "append":
+            live[seq] += 1
+        elif verb == "fork":
+            live[event[2]] = live[seq]
+        else:
+            del live[seq]
+        yield event, live
+
+
+def alone_blocks(events: tuple, block_tokens: int) -> list[int]:
+    """Blocks held after each event when nobody shares anything."""
+    return [sum(-(-n // block_tokens) for n in live.values()) for _, live in lengths(events)]
+
+
+def peak(events: tuple, block_tokens: int) -> int:
+    """The most blocks held at once when nobody shares."""
+    return max(alone_blocks(events, block_tokens))
+
+
+class _Writer:
+    """Writes the events of one mix, one choice after the other."""
+
+    def __init__(self, draw: Random, least: int, block_tokens: int) -> None:
+        self.draw, self.b = draw, block_tokens
+        start, other = self._new(block_tokens * draw.randrange(1, least)), self._new(block_tokens)
+        own = [self._new(block_tokens * draw.randrange(least, least + 3)) for _ in range(3)]
+        self.start, self.templates = start, [start + own[0], start + own[1], other + own[2]]
+        self.crossed = [other + (start + own[0])[block_tokens:], start[:block_tokens] + own[2]]
+        self.events: list[list] = []
+        self.live: dict[str, tuple[list[int], str]] = {}
+        self.past: list[tuple[list[int], str]] = []
+        self.admitted = 0
+
+    def step(self, admissions: int) -> None:
+        kind = self.draw.randrange(100)
+        if self.admitted < admissions and (len(self.live) < 3 or (kind < 35 and len(self.live) < MOST_LIVE)):
+            return self._admit()
+        seq = self.draw.choice(list(self.live))
+        if kind < 70:
+            return self._append(seq, self.draw.randrange(1, self.b + 1))
+        if kind < 82 and len(self.live) < MOST_LIVE and self.admitted < admissions:
+            return self._fork(seq)
+        self.events.append(["finish", seq])
+        return self.past.append(self.live.pop(seq))
+
+    def _admit(self) -> None:
+        seq, tenant, kind = f"s{self.admitted}", self.draw.choice(TENANTS), self.draw.randrange(10)
+        if kind == 9 and self.past:  # a second turn
+            before, tenant = self.draw.choice(self.past)
+            tokens = before + self._new(self.draw.randrange(1, self.b))
+        elif kind == 8 and self.past:  # the same prompt once more, perhaps by somebody else
+            tokens = list(self.draw.choice(self.past)[0])
+        elif kind == 7:
+            tokens = self.start + self._new(self.draw.randrange(1, self.b))
+        elif kind == 6:
+            tokens = self.draw.choice(self.crossed) + self._new(self.draw.randrange(1, self.b))
+        else:
+            template = self.templates[self.draw.choice((0, 0, 0, 1, 1, 2))]
+            tokens = template + self._new(self.draw.randrange(self.b))
+        self.events.append(["admit", seq, tokens, tenant])
+        self.live[seq] = tokens, tenant
+        self.admitted += 1
+
+    def _append(self, seq: str, count: int) -> None:
+        tokens, tenant = self.live[seq]
+        new = self._new(count)
+        self.events += [["append", seq, token] for token in new]
+        self.live[seq] = tokens + new, tenant
+
+    def _fork(self, seq: str) -> None:
+        child = f"{seq}.{len(self.events)}"
+        self.events.append(["fork", seq, child])
+        self.live[child] = self.live[seq]
+        for one in (seq, child) if self.draw.randrange(2) else (child, seq):
+            self._append(one, self.draw.randrange(1, 4))
+
+    def _new(self, count: int) -> list[int]:
+        return [self.draw.randrange(1, 1000) for _ in range(count)]
