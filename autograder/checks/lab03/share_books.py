@@ -51,6 +51,7 @@ class Books:
         self.tenant: dict[str, str] = {}
         self.table: dict[str, list[int]] = {}
         self.content: dict[int, tuple[str, tuple[int, ...]]] = {}
+        self.first: dict[tuple[str, tuple[int, ...]], int] = {}  # of the full blocks with equal contents
         self.block_ns = 0
         self.short = False  # was a short beginning shared?
 
@@ -62,12 +63,9 @@ class Books:
     # -- the rule --------------------------------------------------------------------------------
 
     def admit(self, seq: str, tokens: list[int], tenant: str) -> list:
-        found: dict[tuple, int] = {}
-        for block in sorted(self.content):
-            found.setdefault(self.content[block], block)
         hits = []
         while len(hits) < (len(tokens) - 1) // self.b:
-            block = found.get((tenant, tuple(tokens[: (len(hits) + 1) * self.b])))
+            block = self.first.get((tenant, tuple(tokens[: (len(hits) + 1) * self.b])))
             if block is None:
                 break
             hits.append(block)
@@ -103,7 +101,7 @@ class Books:
         self.tokens[seq], self.tenant[seq], self.table[seq] = list(tokens), tenant, [*hits, *new]
         for index, block in enumerate(self.table[seq]):
             if block in new:
-                self.content[block] = tenant, tuple(tokens[: (index + 1) * self.b])
+                self._put(block, tenant, tokens[: (index + 1) * self.b])
         if len(tokens) % self.b:
             self.pool.fill(self.table[seq][-1], len(tokens) % self.b, seq)
         self.short |= 0 < len(hits) < self.least
@@ -125,7 +123,7 @@ class Books:
                 self.pool.release([table.pop()], seq)
             table.append(block)
         self.tokens[seq].append(token)
-        self.content[block] = self.tenant[seq], tuple(self.tokens[seq])
+        self._put(block, self.tenant[seq], self.tokens[seq])
         self.pool.fill(block, place + 1, seq)
 
     def forked(self, seq: str, child: str) -> None:
@@ -141,7 +139,9 @@ class Books:
         if extra:
             block = min(extra)
             holders = [name for name in self.pool.holders(block) if name != seq] if self._is(block) else []
-            raise Broken("double-release", f"the blocks {right}", got, block, holders[0] if holders else "nobody")
+            raise Broken(
+                "double-release", f"the blocks {right}", got, block, holders[0] if holders else "nobody"
+            )
         if kept or len(got) != len(right):
             raise Broken("kept", f"the blocks {right}", got, min(kept, default=None))
         self.pool.release(self.table.pop(seq), seq)
@@ -149,7 +149,17 @@ class Books:
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def _check_hit(self, block: int, path: list[int], index: int, tenant: str, right: str, got: object) -> None:
+    def _put(self, block: int, tenant: str, path: list[int]) -> None:
+        before = self.content.get(block)
+        if self.first.get(before) == block:
+            del self.first[before]
+        self.content[block] = tenant, tuple(path)
+        if len(path) % self.b == 0:
+            self.first.setdefault(self.content[block], block)
+
+    def _check_hit(
+        self, block: int, path: list[int], index: int, tenant: str, right: str, got: object
+    ) -> None:
         owner, inside = self.content.get(block, ("", ()))
         if len(path) < (index + 1) * self.b or len(inside) % self.b:
             raise Broken("partial-shared", right, got, block)

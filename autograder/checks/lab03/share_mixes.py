@@ -3,12 +3,15 @@
 Few beginnings are asked for often and many once, as in Mooncake's traces (Qin and others, FAST 2025).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from gpulab.units import MS
+
 TENANTS = ("chat", "code", "night")
-MOST_LIVE = 9
+_WHO = ("chat", "chat", "chat", "chat", "code", "night")
+MOST_LIVE = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,37 @@ class Mix:
         return "\n".join(lines)
 
 
-def mix(draw: Random, rules: dict, admissions: int, block_tokens: int) -> Mix:
-    """A mix with traps: equal blocks behind other beginnings, equal prompts of two tenants, short beginnings."""
-    writer = _Writer(draw, rules["least_blocks"], block_tokens)
+def mix(draw: Random, rules: dict, admissions: int, block_tokens: int, *, turnover: bool = False) -> Mix:
+    """A mix with traps: equal blocks behind other beginnings, equal prompts of two tenants, short beginnings.
+
+    ``turnover`` ends all sequences half-way, and lets prompts that share nothing pass through the whole pool.
+    """
+    writer = _Writer(draw, rules["least_blocks"], block_tokens, TENANTS if admissions > 6 else TENANTS[:1])
+    while turnover and (writer.admitted < admissions // 2 or writer.live):
+        writer.step(admissions // 2)
+    if turnover:
+        writer.turn_over()
     while writer.admitted < admissions or writer.live:
         writer.step(admissions)
     events = tuple(writer.events)
     return Mix(block_tokens, peak(events, block_tokens) + draw.randrange(1, 5), events)
+
+
+def graded_mix(draw: Random, rules: dict, number: int, best_ns: Callable[[Mix], int]) -> Mix:
+    """A mix on which the rule saves at least 15 % of the blocks, in at most 390 questions."""
+    while True:
+        drawn = mix(draw, rules, 20, draw.choice((4, 8, 16)), turnover=number % 3 == 2)
+        naive = sum(alone_blocks(drawn.events, drawn.block_tokens)) * MS
+        if len(drawn.events) <= 390 and 100 * best_ns(drawn) <= 85 * naive:
+            return drawn
+
+
+def small_mix(draw: Random, rules: dict, admissions: int = 5) -> Mix:
+    """A mix in blocks of 4 tokens, of at most 36 events, for practice and feedback."""
+    while True:
+        drawn = mix(draw, rules, admissions, 4, turnover=admissions > 2 and draw.randrange(3) == 0)
+        if len(drawn.events) <= 36:
+            return drawn
 
 
 def possible(events: list) -> Iterator[list]:
@@ -80,44 +107,63 @@ def peak(events: tuple, block_tokens: int) -> int:
 class _Writer:
     """Writes the events of one mix, one choice after the other."""
 
-    def __init__(self, draw: Random, least: int, block_tokens: int) -> None:
+    def __init__(self, draw: Random, least: int, block_tokens: int, opens: tuple[str, ...]) -> None:
         self.draw, self.b = draw, block_tokens
+        self.opens, self.to_open = opens, list(opens)
         start, other = self._new(block_tokens * draw.randrange(1, least)), self._new(block_tokens)
-        own = [self._new(block_tokens * draw.randrange(least, least + 3)) for _ in range(3)]
-        self.start, self.templates = start, [start + own[0], start + own[1], other + own[2]]
-        self.crossed = [other + (start + own[0])[block_tokens:], start[:block_tokens] + own[2]]
+        own = [self._new(block_tokens * draw.randrange(least + 1, least + 5)) for _ in range(5)]
+        self.start, self.templates = start, [*(start + part for part in own[:4]), other + own[4]]
+        self.crossed = [other + (start + own[0])[block_tokens:], start[:block_tokens] + own[4]]
         self.events: list[list] = []
         self.live: dict[str, tuple[list[int], str]] = {}
+        self.stay: dict[
+            str, None
+        ] = {}  # opened first and finished last: short, so nobody may share with them
         self.past: list[tuple[list[int], str]] = []
         self.admitted = 0
 
     def step(self, admissions: int) -> None:
         kind = self.draw.randrange(100)
-        if self.admitted < admissions and (len(self.live) < 3 or (kind < 35 and len(self.live) < MOST_LIVE)):
+        if self.admitted < admissions and (len(self.live) < 3 or (kind < 45 and len(self.live) < MOST_LIVE)):
             return self._admit()
-        seq = self.draw.choice(list(self.live))
+        choice = [seq for seq in self.live if seq not in self.stay] if kind >= 70 else []
+        seq = self.draw.choice(choice or list(self.live))
         if kind < 70:
-            return self._append(seq, self.draw.randrange(1, self.b + 1))
-        if kind < 82 and len(self.live) < MOST_LIVE and self.admitted < admissions:
+            return self._append(seq, self.draw.randrange(1, self.b // 2 + 2))
+        if kind < 76 and len(self.live) < MOST_LIVE and self.admitted < admissions:
             return self._fork(seq)
-        self.events.append(["finish", seq])
-        return self.past.append(self.live.pop(seq))
+        if choice or self.admitted == admissions:
+            self.events.append(["finish", seq])
+            self.past.append(self.live.pop(seq))
+        return None
+
+    def turn_over(self) -> None:
+        """Prompts of 12 blocks, one after the other, until every block was handed out again."""
+        for number in range(peak(tuple(self.events), self.b) // 12 + 2):
+            tokens = self._new(12 * self.b - self.draw.randrange(self.b))
+            self.events += [["admit", f"x{number}", tokens, self.draw.choice(_WHO)], ["finish", f"x{number}"]]
+        self.to_open = list(self.opens)
 
     def _admit(self) -> None:
-        seq, tenant, kind = f"s{self.admitted}", self.draw.choice(TENANTS), self.draw.randrange(10)
+        seq, tenant, kind = f"s{self.admitted}", self.draw.choice(_WHO), self.draw.randrange(10)
+        if self.to_open:
+            kind, tenant = 7, self.to_open.pop(0)
+            self.stay[seq] = None
+        known = [*self.live.values(), *self.past]
         if kind == 9 and self.past:  # a second turn
             before, tenant = self.draw.choice(self.past)
             tokens = before + self._new(self.draw.randrange(1, self.b))
-        elif kind == 8 and self.past:  # the same prompt once more, perhaps by somebody else
-            tokens = list(self.draw.choice(self.past)[0])
+        elif kind == 8 and known:  # the same once more, perhaps by somebody else
+            tokens, owner = self.draw.choice(known)
+            tenant = self.draw.choice((tenant, owner, owner))
         elif kind == 7:
             tokens = self.start + self._new(self.draw.randrange(1, self.b))
-        elif kind == 6:
+        elif kind in (5, 6):
             tokens = self.draw.choice(self.crossed) + self._new(self.draw.randrange(1, self.b))
         else:
-            template = self.templates[self.draw.choice((0, 0, 0, 1, 1, 2))]
+            template = self.templates[self.draw.choice((0, 0, 1, 1, 2, 2, 3, 3, 4, 4))]
             tokens = template + self._new(self.draw.randrange(self.b))
-        self.events.append(["admit", seq, tokens, tenant])
+        self.events.append(["admit", seq, list(tokens), tenant])
         self.live[seq] = tokens, tenant
         self.admitted += 1
 

@@ -43,7 +43,6 @@ def play_mix(mix: Mix, rules: dict, asker: Asker) -> Outcome:
             if books.short and not outcome.tag:
                 _note(outcome, books, event, "short-hit", "no hits, all new", "a shorter beginning shared")
     except AnswerFault as fault:
-        outcome.numbers = _named(books, event)
         unanswered(outcome, fault)
         outcome.numbers |= _named(books, event)
         return outcome
@@ -53,7 +52,8 @@ def play_mix(mix: Mix, rules: dict, asker: Asker) -> Outcome:
         outcome.numbers |= {"block": broken.block, "other": broken.other}
         return outcome
     naive, best = alone_ns(mix), rule_books(mix, rules).block_ns
-    outcome.way = 0.0 if books.short or naive == best else (naive - books.block_ns) / (naive - best)
+    outcome.way = (naive - books.block_ns) / (naive - best) if naive > best else 1.0
+    outcome.way = 0.0 if books.short else outcome.way
     if not outcome.tag and outcome.way < 0.95:
         expected, got = f"{best // MS:,} block·ms", f"{books.block_ns // MS:,} block·ms"
         _note(outcome, books, [], "shares-too-little", expected, got)
