@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from random import Random
 from typing import final
 
@@ -70,16 +71,9 @@ class ShareExercise(Exercise):
         """Cause and evidence, computed from what the learner watched."""
         return evidence(self.puzzle(course, learner))
 
-    def cases(self, draws: list[Random], rules: dict) -> list[Mix]:
-        """One mix a draw, each with something to save."""
-        return [
-            graded_mix(draw, rules, number, lambda drawn: rule_books(drawn, rules).block_ns)
-            for number, draw in enumerate(draws)
-        ]
-
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
-        mixes = self.cases([course.graded(self.id, n) for n in range(CASES)], rules)
+        mixes = graded_mixes(course.course_id, course.secret, rules["least_blocks"])
         outcomes = judged(mixes, rules, asker)
         share, note = share_of_standard(outcomes)
         predicted, noted = committed(said, self.predicts)
@@ -91,12 +85,24 @@ class ShareExercise(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
-        mixes = self.cases([course.public(self.id, n) for n in range(4)], rules)
+        mixes = [saving_mix(course.public(self.id, n), rules, n) for n in range(4)]
         outcomes = judged(mixes, rules, asker)
         share, note = share_of_standard(outcomes)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)
+
+
+@lru_cache(maxsize=2)
+def graded_mixes(course_id: str, secret: bytes, least_blocks: int) -> list[Mix]:
+    """The graded mixes of a course; kept, since a whole class is judged on the same ones (0.5 s to draw)."""
+    course, rules = Course(course_id, secret, {}), {"least_blocks": least_blocks}
+    return [saving_mix(course.graded(ShareExercise.id, n), rules, n) for n in range(CASES)]
+
+
+def saving_mix(draw: Random, rules: dict, number: int) -> Mix:
+    """A mix on which the rule saves blocks."""
+    return graded_mix(draw, rules, number, lambda drawn: rule_books(drawn, rules).block_ns)
 
 
 def feedback(course: Course, outcomes: list[Outcome], tag: str, asker: Asker) -> Feedback | None:

@@ -32,11 +32,11 @@ class SaidPool(BlockPool):
 
 
 class Broken(Exception):
-    """An answer broke a law, or (``safety`` False) the rule on short beginnings."""
+    """An answer broke a safety law; nothing of it was entered."""
 
-    def __init__(self, tag: str, expected: str, got: object, block: object = None, other: str = "") -> None:
+    def __init__(self, tag: str, got: object, block: object = None, other: str = "") -> None:
         super().__init__(tag)
-        self.tag, self.expected, self.got = tag, expected, str(got)[:200]
+        self.tag, self.got = tag, str(got)[:200]
         self.block, self.other = block, other
 
 
@@ -85,19 +85,20 @@ class Books:
     # -- what was answered -----------------------------------------------------------------------
 
     def admitted(self, seq: str, tokens: list[int], tenant: str, got: object) -> None:
-        right = f"[hits, new] such as {self.admit(seq, tokens, tenant)}"
         if type(got) is not list or len(got) != 2 or not all(_numbers(part) for part in got):
-            raise Broken("type", right, got)
+            raise Broken("type", got)
         hits, new = got
-        for index, block in enumerate(hits):
-            self._check_hit(block, tokens[: (index + 1) * self.b], index, tenant, right, got)
+        for index, block in enumerate(hits, 1):
+            if index > len(tokens) // self.b:
+                raise Broken("partial-shared", got, block)
+            self._check_hit(block, tokens[: index * self.b], tenant, got)
         if len(hits) > (len(tokens) - 1) // self.b:
-            raise Broken("nothing-left", right, got, hits[-1])
+            raise Broken("nothing-left", got, hits[-1])
         if set(hits) & set(new):
-            raise Broken("hit-evicted", right, got, min(set(hits) & set(new)))
+            raise Broken("hit-evicted", got, min(set(hits) & set(new)))
         if len(hits) + len(new) != -(-len(tokens) // self.b):
-            raise Broken("size", right, got)
-        self._grant(new, seq, hits, right, got)
+            raise Broken("size", got)
+        self._grant(new, seq, hits, got)
         self.tokens[seq], self.tenant[seq], self.table[seq] = list(tokens), tenant, [*hits, *new]
         for index, block in enumerate(self.table[seq]):
             if block in new:
@@ -107,18 +108,17 @@ class Books:
         self.short |= 0 < len(hits) < self.least
 
     def appended(self, seq: str, token: int, got: object) -> None:
-        right = f"[block, copied_from] such as {self.append(seq, token)}"
         if type(got) is not list or len(got) != 2 or type(got[0]) is not int:
-            raise Broken("type", right, got)
+            raise Broken("type", got)
         (block, source), table, place = got, self.table[seq], len(self.tokens[seq]) % self.b
         if place and block == table[-1] and source is None:
             others = [name for name in self.pool.holders(block) if name != seq]
             if others:
-                raise Broken("no-copy", right, got, block, others[0])
+                raise Broken("no-copy", got, block, others[0])
         elif source != (table[-1] if place else None) or type(source) not in (int, type(None)):
-            raise Broken("other-block", right, got, block)
+            raise Broken("other-block", got, block)
         else:
-            self._grant([block], seq, [], right, got)
+            self._grant([block], seq, [], got)
             if place:
                 self.pool.release([table.pop()], seq)
             table.append(block)
@@ -134,16 +134,14 @@ class Books:
     def finished(self, seq: str, got: object) -> None:
         right = sorted(self.finish(seq))
         if not _numbers(got):
-            raise Broken("type", f"the blocks {right}", got)
+            raise Broken("type", got)
         extra, kept = set(got) - set(right), set(right) - set(got)
         if extra:
             block = min(extra)
             holders = [name for name in self.pool.holders(block) if name != seq] if self._is(block) else []
-            raise Broken(
-                "double-release", f"the blocks {right}", got, block, holders[0] if holders else "nobody"
-            )
+            raise Broken("double-release", got, block, holders[0] if holders else "nobody")
         if kept or len(got) != len(right):
-            raise Broken("kept", f"the blocks {right}", got, min(kept, default=None))
+            raise Broken("kept", got, min(kept, default=None))
         self.pool.release(self.table.pop(seq), seq)
         del self.tokens[seq], self.tenant[seq]
 
@@ -157,25 +155,23 @@ class Books:
         if len(path) % self.b == 0:
             self.first.setdefault(self.content[block], block)
 
-    def _check_hit(
-        self, block: int, path: list[int], index: int, tenant: str, right: str, got: object
-    ) -> None:
+    def _check_hit(self, block: int, path: list[int], tenant: str, got: object) -> None:
         owner, inside = self.content.get(block, ("", ()))
-        if len(path) < (index + 1) * self.b or len(inside) % self.b:
-            raise Broken("partial-shared", right, got, block)
+        if len(inside) % self.b:
+            raise Broken("partial-shared", got, block)
         own = inside[-self.b :] == tuple(path[-self.b :])
         if inside != tuple(path):
-            raise Broken("unchained-digest" if own else "wrong-hit", right, got, block)
+            raise Broken("unchained-digest" if own else "wrong-hit", got, block)
         if owner != tenant:
-            raise Broken("cross-tenant", right, got, block, owner)
+            raise Broken("cross-tenant", got, block, owner)
 
-    def _grant(self, new: list[int], seq: str, hits: list[int], right: str, got: object) -> None:
+    def _grant(self, new: list[int], seq: str, hits: list[int], got: object) -> None:
         try:
             self.pool.grant(new, seq, hits)
         except AllocatorFault as fault:
             block = fault.numbers.get("block")
             holders = self.pool.holders(block) if self._is(block) else ()
-            raise Broken("taken-twice", right, got, block, holders[0] if holders else "nobody") from fault
+            raise Broken("taken-twice", got, block, holders[0] if holders else "nobody") from fault
 
     def _is(self, block: object) -> bool:
         return type(block) is int and 0 <= block < self.pool.n_blocks

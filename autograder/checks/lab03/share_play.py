@@ -48,10 +48,11 @@ def play_mix(mix: Mix, rules: dict, asker: Asker) -> Outcome:
         return outcome
     except Broken as broken:
         outcome.lawful = False
-        _note(outcome, books, event, broken.tag, broken.expected, broken.got)
+        _note(outcome, books, event, broken.tag, _expected(books, event), broken.got)
         outcome.numbers |= {"block": broken.block, "other": broken.other}
         return outcome
-    naive, best = alone_ns(mix), rule_books(mix, rules).block_ns
+    naive = alone_ns(mix)
+    best = rule_books(mix, rules).block_ns if mix.best_ns is None else mix.best_ns
     outcome.way = (naive - books.block_ns) / (naive - best) if naive > best else 1.0
     outcome.way = 0.0 if books.short else outcome.way
     if not outcome.tag and outcome.way < 0.95:
@@ -110,7 +111,14 @@ def _named(books: Books, event: list) -> dict:
     return {"seq": seq, "verb": event[0] if event else "", "tenant": tenant}
 
 
-def _note(outcome: Outcome, books: Books, event: list, tag: str, expected: str, got: str) -> None:
-    outcome.tag, outcome.expected, outcome.got = tag, expected, got
+def _expected(books: Books, event: list) -> str:
+    """One right answer to ``event``, which the books have not entered."""
+    verb, *arguments = event
+    form = {"admit": "[hits, new]", "append": "[block, copied_from]", "finish": "the blocks"}[verb]
+    return f"{form}, for example {getattr(books, verb)(*arguments)}"
+
+
+def _note(outcome: Outcome, books: Books, event: list, tag: str, *said: str) -> None:
+    outcome.tag, (outcome.expected, outcome.got) = tag, said
     outcome.event = len(books.pool.ledger) - 1
     outcome.numbers = _named(books, event) | {"b": books.b, "least": books.least}
