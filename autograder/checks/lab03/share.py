@@ -50,7 +50,7 @@ class ShareExercise(Exercise):
         rules = course.rules[self.id]
         if variant is not None:
             draw = course.public(self.id + "/variant", variant)
-            return small_mix(draw, rules, 2 if size == "tiny" else 5)
+            return small_mix(draw, rules, 2, most=9) if size == "tiny" else small_mix(draw, rules)
         draw = course.of_learner(self.id, learner)
         while True:
             drawn = mix(draw, rules, 12, 16)
@@ -93,7 +93,7 @@ class ShareExercise(Exercise):
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def graded_mixes(course_id: str, secret: bytes, least_blocks: int) -> list[Mix]:
     """The graded mixes of a course; kept, since a whole class is judged on the same ones (0.5 s to draw)."""
     course, rules = Course(course_id, secret, {}), {"least_blocks": least_blocks}

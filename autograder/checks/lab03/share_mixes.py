@@ -58,11 +58,11 @@ def graded_mix(draw: Random, rules: dict, number: int, best_ns: Callable[[Mix], 
                 return replace(drawn, best_ns=best)
 
 
-def small_mix(draw: Random, rules: dict, admissions: int = 5) -> Mix:
-    """A mix in blocks of 4 tokens, of at most 36 events, for practice and feedback."""
+def small_mix(draw: Random, rules: dict, admissions: int = 5, most: int = 36) -> Mix:
+    """A mix in blocks of 4 tokens, of at most ``most`` events, for practice and feedback."""
     while True:
         drawn = mix(draw, rules, admissions, 4, turnover=admissions > 2 and draw.randrange(3) == 0)
-        if len(drawn.events) <= 36:
+        if len(drawn.events) <= most:
             return drawn
 
 
