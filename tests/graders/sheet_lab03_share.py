@@ -5,6 +5,7 @@ from sheets import Sheet, Wrong
 from autograder.checks import exercises
 from autograder.references.lab03_share import MyCache
 from autograder.verdict import Commitments
+from gpulab.errors import AllocatorFault
 from gpulab.memory.blocks import BlockPool
 from gpulab.memory.free_queue import FreeQueue
 from gpulab.memory.prefix import PrefixCache, digest
@@ -118,7 +119,10 @@ class StaleNames(MyCache):
     """A block keeps its name after it was handed out for something else."""
 
     def take(self, n, seq, hits=()):
-        return self.pool.allocate(n, seq, hits=hits)[len(hits) :]
+        try:
+            return self.pool.allocate(n, seq, hits=hits)[len(hits) :]
+        except AllocatorFault:  # two stale names of one block: it answers all the same
+            return []
 
 
 class Stub:

@@ -1,4 +1,4 @@
-"""03.block-table: tables of the learner's that a paged attention kernel reads through (F3's other half)."""
+"""03.block-table: the learner's block tables, through which a paged attention kernel reads."""
 
 from collections.abc import Callable
 from dataclasses import replace
