@@ -157,7 +157,7 @@ class Books:
 
     def _check_hit(self, block: int, path: list[int], tenant: str, got: object) -> None:
         owner, inside = self.content.get(block, ("", ()))
-        if len(inside) % self.b:
+        if len(inside) % self.b and inside == tuple(path[: len(inside)]):
             raise Broken("partial-shared", got, block)
         own = inside[-self.b :] == tuple(path[-self.b :])
         if inside != tuple(path):
