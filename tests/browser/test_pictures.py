@@ -37,10 +37,8 @@ from gpulab.telemetry.events import (
 )
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous
-from tests.browser.test_released_lab import COLOURS, PATIENCE_MS, SEEN, TOKEN, browser_page, clone, jupyterlab
+from tests.browser.page import COLOURS, PATIENCE_MS, TOKEN, browser_page
 from tests.fakes.serving import Lottery
-
-__all__ = ["clone"]  # the fixture
 
 RUN = Ledger(
     [
@@ -82,11 +80,11 @@ def notebook(pictures):
     return nbformat.v4.new_notebook(cells=cells)
 
 
-def test_jupyterlab_draws_every_picture_and_one_selection_moves_the_linked_ones(clone, notebook):
+def test_jupyterlab_draws_every_picture_and_one_selection_moves_the_linked_ones(clone, lab, seen, notebook):
     troubles = []
-    with jupyterlab(clone) as found, browser_page(troubles) as page:
+    with browser_page(troubles, seen) as page:
         nbformat.write(notebook, clone / "work" / "pictures.ipynb")
-        page.goto(f"{found.partition('/lab/')[0]}/lab/tree/pictures.ipynb?reset&token={TOKEN}")
+        page.goto(f"{lab.partition('/lab/')[0]}/lab/tree/pictures.ipynb?reset&token={TOKEN}")
         drawn = page.locator(".jp-Notebook .vega-embed").locator("canvas, svg.marks")
         expect(drawn).to_have_count(len(notebook.cells), timeout=PATIENCE_MS)
         for number in range(len(notebook.cells)):
@@ -106,19 +104,19 @@ def test_jupyterlab_draws_every_picture_and_one_selection_moves_the_linked_ones(
         page.mouse.move(box["x"] + 5, box["y"] + 5)
         page.wait_for_timeout(500)
         after = [page.screenshot(clip=clip) for clip in (upper, lower)]
-        drawn.first.screenshot(path=SEEN / "linked.png")
+        drawn.first.screenshot(path=seen / "linked.png")
 
     assert troubles == []
     assert before[0] != after[0], "nothing was selected"
     assert before[1] != after[1], "the others did not follow"
 
 
-def test_nbconvert_and_the_report_show_every_picture_offline(pictures, notebook, tmp_path):
+def test_nbconvert_and_the_report_show_every_picture_offline(pictures, notebook, seen, tmp_path):
     html, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
     (tmp_path / "notebook.html").write_text(html, encoding="utf-8")
     (tmp_path / "report.html").write_text(report_page(SERVED, "served").html, encoding="utf-8")
     troubles, asked = [], []
-    with browser_page(troubles) as page:
+    with browser_page(troubles, seen) as page:
         page.goto((tmp_path / "notebook.html").as_uri())
         shown = page.locator("img[src^='data:image/svg']")
         assert shown.count() == len(pictures)
@@ -130,7 +128,7 @@ def test_nbconvert_and_the_report_show_every_picture_offline(pictures, notebook,
         figures = page.locator("figure svg[role=img]")
         assert figures.count() == 9
         assert all(figures.nth(number).bounding_box()["height"] > 40 for number in range(9))
-        page.screenshot(path=SEEN / "report.png", full_page=True)
+        page.screenshot(path=seen / "report.png", full_page=True)
 
     assert troubles == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
