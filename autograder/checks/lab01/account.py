@@ -217,9 +217,11 @@ class AccountExercise(Exercise):
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         asked = definition(course.rules[self.id]["wipe_ns"])
-        ledger = _ledger(self.puzzle(course, said.learner))
-        shown = reconciliation(said, *evidence(ledger, Account(ledger)))
-        return graded_score(self, asked, course, said, asker, reconciled=shown)
+        key: tuple[str, set[int]] = ("", set())
+        if said.reconciled:
+            ledger = _ledger(self.puzzle(course, said.learner))
+            key = evidence(ledger, Account(ledger))
+        return graded_score(self, asked, course, said, asker, reconciled=reconciliation(said, *key))
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         return visible_score(self, definition(course.rules[self.id]["wipe_ns"]), course, said, asker)

@@ -178,7 +178,7 @@ DEFINITION = Definition(
     names=_names,
     picture=_picture,
     credit=_credit,
-    rows=(10, 40),
+    rows=(8, 20),
     small=(2, 6),
     empties=True,
 )

@@ -232,9 +232,11 @@ def feedback(asked: Definition, outcomes: list[Outcome], course: Course, asker: 
 
 def _numbered(asked: Definition, draw: Random, rows: int, number: int) -> Case:
     tags = list(asked.misread)
-    index = number % len(tags)
-    empty = number % _EMPTY_EVERY == 3 if asked.empties else None
-    return trapped(asked, draw, rows, tags[index], empty)
+    tag = tags[number % len(tags)]
+    if not asked.empties:
+        return trapped(asked, draw, rows, tag)
+    empty = number % _EMPTY_EVERY == 3
+    return trapped(asked, draw, asked.rows[0] if empty else rows, tag, empty)  # few rows are sooner empty
 
 
 def _tidied(answer: object) -> object:
