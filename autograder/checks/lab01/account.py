@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import final
 
 from autograder.channel import Asker
-from autograder.checks.lab01.account_read import MISREAD
+from autograder.checks.lab01.account_read import MISREAD, swept, terms
 from autograder.checks.lab01.case import Case
 from autograder.checks.lab01.definition import (
     Definition,
@@ -32,8 +32,8 @@ _TICK_NS = 10
 def _right(case: Case) -> dict[str, int]:
     """The engine's own account of the same events: while units are wiped they are held and not used."""
     numbers = case.numbers
-    terms = Account(_ledger(case))(numbers["t0"], numbers["t1"])
-    return {name: getattr(terms, name) for name in TERMS}
+    whole = Account(_ledger(case))(numbers["t0"], numbers["t1"])
+    return {name: getattr(whole, name) for name in TERMS}
 
 
 def _ledger(case: Case) -> Ledger:
@@ -147,18 +147,22 @@ def definition(wipe_ns: int) -> Definition:
 def evidence(ledger: Ledger, account: Account) -> tuple[str, set[int]]:
     """The largest loss of ``ledger``, and the facts that show it.
 
-    For a loss among free units: the claims that wait while it lasts. For stranded: the grant, and what says
-    how much of it is used, of each claim that leaves some unused.
+    For a loss among free units: the claims that wait while it lasts. For stranded: the grants that are not
+    used in full, and what says how much is used.
     """
     cause = account().largest_loss()
-    lossy = [(at, until) for (at, terms), until in _spans(account) if getattr(terms, cause)]
+    lossy = [(at, until) for (at, now), until in _spans(account) if getattr(now, cause)]
     shows = set()
     for claimed in ledger.of(Claimed):
         story = dict(ledger.story(claimed.claim))
         closing = [fact.time_ns for fact in story.values() if type(fact) is not Claimed]
         waited = claimed.time_ns, min(closing, default=ledger.end_ns)
         if cause == "stranded":
-            shows |= {serial for serial, fact in story.items() if type(fact) in (Granted, Used)}
+            size = claimed.size
+            idle = {serial for serial, fact in story.items() if type(fact) is Used and fact.units < size}
+            shows |= idle | {
+                serial for serial, fact in story.items() if type(fact) is Granted and len(idle) > 1
+            }
         elif cause != "spare" and any(at < waited[1] and waited[0] < until for at, until in lossy):
             shows |= {serial for serial, fact in story.items() if type(fact) is Claimed}
     return cause, shows
@@ -201,14 +205,14 @@ class AccountExercise(Exercise):
         if variant is not None:
             return practice_case(asked, course.public(self.id + "/variant", variant), size)
         draw = course.of_learner(self.id, learner)
-        while True:  # one term is clearly the largest loss, and some event shows it
+        wanted = draw.choice(("stranded", "fragmented", "unscheduled"))
+        while True:  # one loss is clearly the largest, and some event shows it
             case = asked.drawn(draw, 5)
             case = replace(case, numbers=case.numbers | {"t0": 0, "t1": _end_ns(case)})
-            terms = sorted(_right(case).values())
-            ledger = _ledger(case)
-            cause, shows = evidence(ledger, Account(ledger))
-            losses = sorted((v for k, v in _right(case).items() if k != "used"), reverse=True)
-            if shows and cause != "spare" and losses[0] > 1.2 * losses[1] and terms[-1] > 1.1 * terms[-2]:
+            losses = swept(case, terms)  # the engine says the same, and takes longer
+            losses.pop("used")
+            largest = losses.pop(wanted)
+            if largest > 1.2 * max(losses.values()):
                 return case
 
     def watched(self, puzzle: Case, part: str = "") -> Ledger:
