@@ -30,6 +30,11 @@ c.CourseDirectory.root = str(places.course)
 # Relative, because nbgrader builds a pattern from it and escapes the root only.
 c.CourseDirectory.source_directory = os.path.relpath(places.labs, places.course)
 c.Exchange.root = str(places.exchange)
+# Copied to learners is whatever lies beside a source notebook, but for this.
+c.CourseDirectory.ignore = [
+    *(".ipynb_checkpoints", "*.pyc", "__pycache__", ".pytest_cache"),  # nbgrader's own list
+    "instructor.md",
+]
 
 # The learner's release.
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("yours to write")'}

@@ -94,7 +94,8 @@ def practice_case(asked: Definition, draw: Random, size: str) -> Case:
 def trapped(asked: Definition, draw: Random, rows: int, tag: str, empty: bool | None = None) -> Case:
     """A case on which the misreading ``tag`` answers otherwise than the rule and all other misreadings.
 
-    Where no such case is found, one on which it answers otherwise than the rule. ``empty``: whether the rule's answer must be empty; None when it does not matter.
+    Where no such case is found, one on which it answers otherwise than the rule. ``empty``: whether the
+    rule's answer must be empty; None when it does not matter.
     """
     second = None
     for attempt in range(DRAWS):
@@ -124,7 +125,9 @@ def play(asked: Definition, case: Case, asker: Asker, wanted: str = "") -> Outco
         asker.new({})
         answer = asker.ask(asked.function, case.arguments())
     except AnswerFault as fault:
-        return unanswered(outcome, fault)
+        outcome = unanswered(outcome, fault)
+        outcome.numbers["case"] = case
+        return outcome
     key = asked.right(case)
     if same(answer, key):
         outcome.equal, outcome.way = 1, 1.0
@@ -139,7 +142,7 @@ def play(asked: Definition, case: Case, asker: Asker, wanted: str = "") -> Outco
     other = "not-sorted" if type(answer) is list and _tidied(answer) == _tidied(key) else "other-answer"
     outcome.tag = wanted if wanted in found else [*found, other][0]
     outcome.sure = len(found) == 1
-    outcome.expected, outcome.got = json.dumps(key), json.dumps(answer)
+    outcome.expected, outcome.got = repr(key), repr(answer)
     outcome.numbers = {"case": case, "answer": answer, "key": key}
     return outcome
 
@@ -216,11 +219,12 @@ def feedback(asked: Definition, outcomes: list[Outcome], course: Course, asker: 
     rules = {name: (asked.rule, misreading.question) for name, misreading in asked.misread.items()}
     rules["not-sorted"] = (asked.rule, "The right things in another order. What order does the contract ask?")
     rules["other-answer"] = (asked.rule, "Work the shown case by hand, row by row. Where do you part?")
-    event, named, picture = "the first question", {}, None
+    event, named, picture = "this question", {}, None
     if where and "case" in shown.numbers:
         numbers = shown.numbers
         case = numbers["case"]
-        event, named = asked.names(case, numbers["answer"], numbers["key"])
+        if "answer" in numbers:
+            event, named = asked.names(case, numbers["answer"], numbers["key"])
         event, picture = f"{event}\n{case.text()}", asked.picture(case)
     elif not where:
         rules = {
