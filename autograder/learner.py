@@ -17,6 +17,7 @@ from autograder.desk import Desk, as_judged, listed, named, pairs
 from autograder.judge import Exercise, foreseen
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
+from autograder.written import looked_over
 from gpulab.telemetry.ledger import Ledger
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check",
     "hint",
     "learner",
+    "look_over",
     "predict",
     "puzzle",
     "reconcile",
@@ -165,6 +167,11 @@ def check(exercise: str, make: Callable | None = None) -> "Shown | None":
         return Shown(known.visible(Course.at_hand(), said, asker), known)
     finally:
         asker.close()
+
+
+def look_over(exercise: str, text: str | None = None) -> None:
+    """Say of a written answer how long it is and which technical words it does not explain; never a mark."""
+    print("\n".join(looked_over(exercise, text)))
 
 
 def variant(exercise: str, size: str = "") -> "Practice":

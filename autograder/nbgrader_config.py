@@ -29,12 +29,16 @@ c.CourseDirectory.course_id = COURSE_ID
 c.CourseDirectory.root = str(places.course)
 # Relative, because nbgrader builds a pattern from it and escapes the root only.
 c.CourseDirectory.source_directory = os.path.relpath(places.labs, places.course)
-c.Exchange.root = str(places.exchange)
-# Copied to learners is whatever lies beside a source notebook, but for this.
+# Beside a source notebook, for whoever teaches; the first four are nbgrader's own.
 c.CourseDirectory.ignore = [
-    *(".ipynb_checkpoints", "*.pyc", "__pycache__", ".pytest_cache"),  # nbgrader's own list
-    "instructor.md",
+    ".ipynb_checkpoints",
+    "*.pyc",
+    "__pycache__",
+    "feedback",
+    "instructor*",
+    "rubric-*",
 ]
+c.Exchange.root = str(places.exchange)
 
 # The learner's release.
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("yours to write")'}
@@ -74,6 +78,7 @@ c.Autograde.autograde_preprocessors = [
 # Feedback.
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
+    "autograder.feedback.NoteUnread",
     "autograder.feedback.HideHiddenTests",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]

@@ -109,7 +109,7 @@ def built(tmp_path_factory) -> Iterator[Tiny]:
         yield lab
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cell_meta():
     """A function that makes nbgrader's metadata of one cell."""
     return meta
