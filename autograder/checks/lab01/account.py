@@ -26,6 +26,7 @@ from gpulab.report.account import TERMS, Account
 from gpulab.telemetry.events import Claimed, Granted, Used
 from gpulab.telemetry.ledger import Ledger
 
+LOSSES = TERMS[1:4]  # stranded, fragmented, unscheduled: those that a rule could win back
 _TICK_NS = 10
 
 
@@ -145,12 +146,13 @@ def definition(wipe_ns: int) -> Definition:
 
 
 def evidence(ledger: Ledger, account: Account) -> tuple[str, set[int]]:
-    """The largest loss of ``ledger``, and the facts that show it.
+    """The largest of the losses that a rule could win back, and the facts that show it.
 
     For a loss among free units: the claims that wait while it lasts. For stranded: the grants that are not
     used in full, and what says how much is used.
     """
-    cause = account().largest_loss()
+    whole = account()
+    cause = max(LOSSES, key=lambda name: getattr(whole, name))
     lossy = [(at, until) for (at, now), until in _spans(account) if getattr(now, cause)]
     shows = set()
     for claimed in ledger.of(Claimed):
@@ -163,7 +165,7 @@ def evidence(ledger: Ledger, account: Account) -> tuple[str, set[int]]:
             shows |= idle | {
                 serial for serial, fact in story.items() if type(fact) is Granted and len(idle) > 1
             }
-        elif cause != "spare" and any(at < waited[1] and waited[0] < until for at, until in lossy):
+        elif any(at < waited[1] and waited[0] < until for at, until in lossy):
             shows |= {serial for serial, fact in story.items() if type(fact) is Claimed}
     return cause, shows
 
@@ -205,14 +207,14 @@ class AccountExercise(Exercise):
         if variant is not None:
             return practice_case(asked, course.public(self.id + "/variant", variant), size)
         draw = course.of_learner(self.id, learner)
-        wanted = draw.choice(("stranded", "fragmented", "unscheduled"))
-        while True:  # one loss is clearly the largest, and some event shows it
+        wanted = draw.choice(LOSSES)
+        while True:  # something is granted, and one loss is clearly the largest
             case = asked.drawn(draw, 5)
+            if sum(claim["granted"] is not None for claim in case.lists["claims"]) < 3:
+                continue
             case = replace(case, numbers=case.numbers | {"t0": 0, "t1": _end_ns(case)})
-            losses = swept(case, terms)  # the engine says the same, and takes longer
-            losses.pop("used")
-            largest = losses.pop(wanted)
-            if largest > 1.2 * max(losses.values()):
+            found = swept(case, terms)  # the engine says the same, and takes longer
+            if found[wanted] > 1.2 * max(found[name] for name in LOSSES if name != wanted):
                 return case
 
     def watched(self, puzzle: Case, part: str = "") -> Ledger:
