@@ -5,7 +5,7 @@ differs there from the rule's, and from every other misreading's, so a wrong ans
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -68,20 +68,19 @@ def same(answer: object, key: object) -> bool:
     return json.dumps(answer, sort_keys=True) == json.dumps(key, sort_keys=True)
 
 
-def graded_cases(asked: Definition, course: Course) -> list[Case]:
-    """The twelve cases of ``course``."""
-    cases = []
+def graded_cases(asked: Definition, course: Course) -> Iterator[Case]:
+    """The twelve cases of ``course``, each drawn when its turn comes."""
     for number in range(CASES):
         draw = course.graded(asked.exercise, number)
         rows = asked.large if asked.large and number == 0 else draw.randint(*asked.rows)
-        cases.append(_numbered(asked, draw, rows, number))
-    return cases
+        yield _numbered(asked, draw, rows, number)
 
 
-def public_cases(asked: Definition, course: Course) -> list[Case]:
+def public_cases(asked: Definition, course: Course) -> Iterator[Case]:
     """The visible cases of the learner's own check: each misreading is a trap of one."""
-    draws = [course.public(asked.exercise, number) for number in range(len(asked.misread))]
-    return [_numbered(asked, draw, draw.randint(*asked.rows), n) for n, draw in enumerate(draws)]
+    for number in range(len(asked.misread)):
+        draw = course.public(asked.exercise, number)
+        yield _numbered(asked, draw, draw.randint(*asked.rows), number)
 
 
 def practice_case(asked: Definition, draw: Random, size: str) -> Case:
@@ -182,7 +181,7 @@ def visible_score(
 
 
 def _judged_build(
-    asked: Definition, cases: list[Case], course: Course, asker: Asker
+    asked: Definition, cases: Iterable[Case], course: Course, asker: Asker
 ) -> tuple[float, str, str, Feedback | None]:
     """The build's share, its note, its tag and its feedback."""
     outcomes = judged(cases, lambda case: play(asked, case, asker))
