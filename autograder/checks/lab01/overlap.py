@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from random import Random
 from types import SimpleNamespace
 from typing import final
@@ -100,11 +101,15 @@ def _at_once(a: dict, b: dict) -> bool:
 
 
 def _pairs(case: Case, meet: Callable[[dict, dict], bool]) -> list:
+    """The pairs that share bytes and ``meet``, the one with the smaller number given first."""
     real = [g for g in case.lists["grants"] if g["size"] and g["start"] < g["end"]]
-    real.sort(key=lambda g: g["id"])
-    share = [(a, b) for n, a in enumerate(real) for b in real[n + 1 :]]
-    share = [(a, b) for a, b in share if a["offset"] < _end(b) and b["offset"] < _end(a)]
-    return sorted([a["id"], b["id"]] for a, b in share if meet(a, b))
+    real.sort(key=lambda g: g["offset"])
+    found = []
+    for n, one in enumerate(real):
+        for other in takewhile(lambda g, end=_end(one): g["offset"] < end, real[n + 1 :]):
+            a, b = sorted((one, other), key=lambda g: g["id"])
+            found += [[a["id"], b["id"]]] if meet(a, b) else []
+    return sorted(found)
 
 
 _MISREAD = {
