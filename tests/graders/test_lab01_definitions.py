@@ -18,7 +18,7 @@ from autograder.references import lab01 as references
 from autograder.verdict import Commitments
 from gpulab.report.account import Account
 from gpulab.report.audit import check as audited
-from gpulab.telemetry.events import Claimed
+from gpulab.telemetry.events import Claimed, Granted, Used
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sheet_lab01_account import evidence, said, shipped, walked
@@ -55,8 +55,10 @@ def test_each_graded_case_holds_its_trap(name):
         asked = definition(name, course)
         tags = list(asked.misread)
         for number, case in enumerate(graded_cases(asked, course)):
-            read = asked.misread[tags[number % len(tags)]].answers[0]
-            assert not same(read(case), asked.right(case))
+            answers = {tag: asked.misread[tag].answers[0](case) for tag in tags}
+            trap = answers.pop(tags[number % len(tags)])
+            assert not same(trap, asked.right(case))
+            assert not any(same(trap, other) for other in answers.values())
 
 
 @pytest.mark.parametrize("name", NAMES[:4])
@@ -134,6 +136,10 @@ def test_learners_have_different_losses_to_find_and_each_is_shown_by_some_event(
         cause, shows = evidence(ledger, Account(ledger))
         found.add(cause)
         assert shows
+        assert sum(claim["granted"] is not None for claim in case.lists["claims"]) >= 3
+        if cause == "stranded":
+            idle = {s for s in shows if type(ledger[s]) is Used}
+            assert len(idle) >= len(ledger.of(Granted))  # at the latest what is wiped is idle
         if cause in ("fragmented", "unscheduled"):
             assert {type(ledger[serial]) for serial in shows} == {Claimed}
     assert found == {"stranded", "fragmented", "unscheduled"}
@@ -180,6 +186,16 @@ def test_whoever_hands_in_the_planted_solution_hears_of_its_line():
     exec(overlap.worked("bytes-only"), made)
     score = graded(SHEETS["01.overlap"], made["overlaps"], COURSES[0], Commitments())[0]
     assert (score.tag, score.feedback.where) == ("bytes-only", PUBLIC)
+
+
+def test_whoever_raises_sees_the_rows_of_a_public_question_and_never_of_a_graded_one():
+    def raises(grants, work):
+        return 1 // 0
+
+    said_of = graded(SHEETS["01.lawful"], raises, COURSES[0], Commitments())[0].feedback
+    assert said_of.where == PUBLIC
+    assert said_of.event.startswith("this question\ngrants:")
+    assert not any(said_of.event.endswith(case.text()) for case in cases("01.lawful"))
 
 
 # -- answers of another form --------------------------------------------------------------------------
