@@ -31,10 +31,10 @@ SHEETS = [
         {
             "util-is-sm-share": wrong("util-is-sm-share", "*any* kernel", lowest=0.625),
             "spinner-fills": wrong("spinner-fills", "One block sits on one SM", highest=0.625, lowest=0.375),
-            "whole-run-average": wrong("whole-run-average", "What ran inside it"),
+            "whole-run-average": wrong("whole-run-average", "What ran inside it", 0.5),
             "occupancy-for-active": wrong("occupancy-for-active", "Count SMs", 0.375, 0.375),
-            "bytes-for-memory-util": wrong("bytes-for-memory-util", "Held bytes", 0.625, 0.625),
-            "idle-forgotten": wrong("idle-forgotten", "nothing ran", 0.75),
+            "bytes-for-memory-util": wrong("bytes-for-memory-util", "Held bytes", 0.75, 0.625),
+            "idle-forgotten": wrong("idle-forgotten", "nothing ran", 0.5, 0.125),
         },
         constants=tuple(
             {"util": [100, 100, 100], "sm_active_permille": sm, "tells": tells}

@@ -17,7 +17,7 @@ LEARNERS = [f"learner {n}" for n in range(12)]
 
 @pytest.fixture
 def by_hand():
-    """A copy of 10 ns, kernels from 5 to 20 and 8 to 12 beside it; the last kernel waits for stream a's mark."""
+    """Copies from 0 to 10, 0 to 35 and 22 to 25, kernels from 5 to 20, 8 to 12 and, after a mark of a, 20 to 30."""
     return Ledger(
         [
             Claimed(0, 0, "device", 1024, Contiguous(1024, 512), "a"),
@@ -29,7 +29,10 @@ def by_hand():
             Launched(0, 1, "a", "spin", 1, 4),
             Launched(0, 3, "c", "spin", 1, 4),
             Launched(0, 5, "b", "spin", 1, 4),
+            Sent(0, 6, "d", "out", 512, "pinned"),
+            Sent(0, 7, "e", "in", 512, "pinned"),
             Started(0, 0),
+            Started(0, 6),
             Started(5, 1),
             Started(8, 3),
             Ended(10, 0),
@@ -38,7 +41,10 @@ def by_hand():
             Marked(20, 2, "a"),
             Waited(20, 4, "b", 2),
             Started(20, 5),
+            Started(22, 7),
+            Ended(25, 7),
             Ended(30, 5),
+            Ended(35, 6),
         ]
     )
 
@@ -50,13 +56,15 @@ def test_the_readers_say_of_a_ledger_written_by_hand_what_its_picture_shows(by_h
         ("a", "kernel", 5, 20),
         ("c", "kernel", 8, 12),
         ("b", "kernel", 20, 30),
+        ("d", "copy out", 0, 35),
+        ("e", "copy in", 22, 25),
     ]
     assert reading.held_over_time(by_hand) == [1024, 1536, 512]
-    assert (reading.overlap_ns(runs), reading.overlap_of_pairs_ns(runs)) == (5, 7)
+    assert (reading.overlap_ns(runs), reading.overlap_of_pairs_ns(runs)) == (25, 5 + 2 + 15 + 4 + 10 + 3)
     last = reading.last_kernel(runs)
-    assert (last.started, reading.before_on_stream(runs, last).ended) == (17, 12)
-    assert reading.released(by_hand, runs, last).ended == 14
-    assert reading.last_copy(runs).ended == 12
+    assert (last.started, reading.before_on_stream(runs, last).ended) == (20, 15)
+    assert reading.released(by_hand, runs, last).ended == 17
+    assert reading.last_copy(runs).ended == len(by_hand) - 1
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -102,6 +110,8 @@ def test_the_simulated_counters_read_what_the_text_of_the_task_gives(name):
     ledger, readings = watched.run()
     assert (readings.util, readings.sm_active_permille) == by_arithmetic(watched)
     assert check(ledger) is None
+    starts = [ledger[serial].time_ns for serial in ledger.serials(Started)]
+    assert starts == [start_ns for start_ns, _ in watched.spans_ns()]
     assert watched.phases[0].lasts_ns >= watched.window_ns
     assert readings.util[watched.spinner] == 100
     assert readings.sm_active_permille[watched.spinner] == 1000 // watched.spec.sms

@@ -10,7 +10,7 @@ from autograder.checks.lab00.program import Story, drawn
 from autograder.course import Course
 from autograder.judge import Exercise, answered_form, as_points
 from autograder.verdict import Commitments, Feedback, Score
-from gpulab.telemetry.events import Freed
+from gpulab.telemetry.events import Freed, Granted
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_bytes
 
@@ -137,7 +137,7 @@ def _where(story: Story, field: str) -> str:
     """Where to look first, without the answer."""
     last = reading.last_kernel(story.runs)
     return {
-        "peak_bytes": f"the grants from #{story.ledger.serials(Freed)[0] - 6} on",
+        "peak_bytes": f"the grants from #{story.ledger.serials(Granted)[0]} on",
         "overlap_ns": "the starts and ends of copies and kernels",
         "waited_for": f"#{last.started}, the start of the last kernel",
         "last_copy": "the ends of the copies",

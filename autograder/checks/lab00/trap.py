@@ -14,7 +14,6 @@ from gpulab.telemetry.ledger import Ledger
 COUNTERS = ("util", "sm_active_permille")
 TELLS = "sm_active"  # it differs between a card that works and one that holds one block; util does not
 UNITS = 8  # each of six readings one, which counter tells two
-_MOST = 0.75  # of the marks, for any misconception
 
 _QUESTIONS = {
     "util-is-sm-share": "util asks whether *any* kernel ran in the window. Was one running after #{spins}?",
@@ -49,13 +48,9 @@ class Trap(Exercise):
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Watched:
         """This learner's phases, or fresh ones for practice."""
-        draw = course.of_learner(self.id, learner)
-        if variant is not None:
-            draw = course.public(self.id + "/variant", variant)
-        while True:
-            found = drawn(draw)
-            if _apart(found):
-                return found
+        if variant is None:
+            return drawn(course.of_learner(self.id, learner))
+        return drawn(course.public(self.id + "/variant", variant))
 
     def watched(self, puzzle: Watched, part: str = "") -> Ledger:
         """The ledger of the phases."""
@@ -111,17 +106,6 @@ def misconception(of: dict[str, list[Readings]], right: Readings, answers: dict)
             count = len(_hits(guess, answers) - hits)
             best, most = (tag, count) if count > most else (best, most)
     return best
-
-
-def _apart(puzzle: Watched) -> bool:
-    """Does each misconception show, cost a quarter of the marks at least, and look like itself?"""
-    right, known = puzzle.run()[1], puzzle.guesses()
-    for tag, guesses in known.items():
-        answers = {counter: getattr(guesses[0], counter) for counter in COUNTERS}
-        hits = _hits(right, answers)
-        if _share(puzzle, hits, True) > _MOST or misconception(known, right, answers) != tag:
-            return False
-    return True
 
 
 def _diagnosed(puzzle: Watched, right: Readings, answers: dict, share: float) -> tuple[str, Feedback | None]:

@@ -34,7 +34,8 @@ MEMORY = (
                 "q1", "free < smallest <= unfilled", "Nobody fits, while more than that is held and not used."
             ),
         ),
-        given=("smallest < wanted",),
+        given=("smallest < wanted", "reach < wanted"),
+        sums={"reach": ("free", "unfilled")},
         of_memory=True,
     ),
     Situation(

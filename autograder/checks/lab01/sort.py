@@ -167,7 +167,7 @@ def _diagnosed(sheet: Sheet, answers: dict, wrong: list[int]) -> tuple[str, Feed
     """The misconception that most of the wrong answers show, and what to ask about the first of them."""
     said = {n: answers.get(f"s{n + 1}") for n in wrong}
     pairs = {n: (sheet.items[n].key, v[0]) for n, v in said.items() if type(v) is list and v}
-    shown = {tag: [n for n, pair in pairs.items() if _shows(sheet, n, tag, pair)] for tag in _TAGS}
+    shown = {tag: [n for n, pair in pairs.items() if pair in _TAGS[tag]] for tag in _TAGS}
     tag = max(shown, key=lambda name: len(shown[name]))
     numbers = [n for n, v in said.items() if type(v) is list and v and v[0] in sheet.items[n].case.accepted]
     if shown[tag]:
@@ -184,12 +184,3 @@ def _diagnosed(sheet: Sheet, answers: dict, wrong: list[int]) -> tuple[str, Feed
         _ASKS[tag].format(item=f"s{item + 1}"),
     )
     return tag, told
-
-
-def _shows(sheet: Sheet, number: int, tag: str, pair: tuple[str, str]) -> bool:
-    """Does the answer to one item show misconception ``tag``?
-
-    Who cannot tell amount from grant takes *how much work* for it too; who sees only bytes does not.
-    """
-    of_memory = sheet.items[number].situation.of_memory
-    return pair in _TAGS[tag] and (tag != "oom-is-allocation" or of_memory or pair[0] == "q3")
