@@ -33,6 +33,7 @@ class Exercise(ABC):
     function: str = ""
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
+    choices: tuple[str, ...] = ()  # what a prediction is chosen from; without them it is a number
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
     hints: tuple[str, ...] = ()  # gentlest first: a question about the picture, the sub-goals, the blocks
     blocks: tuple[dict[str, str], str] = ({}, "")  # lettered lines, two of them wrong, and the right order
@@ -90,9 +91,14 @@ def build_points(points: float, predicted: bool, reconciled: float, build: float
     return as_points(0.1 * predicted + 0.2 * reconciled + 0.7 * build, points)
 
 
-def committed(said: Commitments, names: tuple[str, ...]) -> tuple[bool, str]:
-    """Is there a number for each of ``names`` in the prediction? And the line that says so."""
-    found = all(type(said.predicted.get(name)) in (int, float) for name in names)
+def foreseen(value: object, choices: tuple[str, ...]) -> bool:
+    """Is ``value`` a prediction: one of ``choices``, or a number where there are none?"""
+    return type(value) is str and value in choices if choices else type(value) in (int, float)
+
+
+def committed(said: Commitments, names: tuple[str, ...], choices: tuple[str, ...] = ()) -> tuple[bool, str]:
+    """Is there a prediction for each of ``names``? And the line that says so."""
+    found = all(foreseen(said.predicted.get(name), choices) for name in names)
     return found, "Prediction: " + ("committed." if found else "not committed.")
 
 

@@ -14,7 +14,7 @@ from autograder.channel import InProcess
 from autograder.checks import exercises, texts
 from autograder.course import Course
 from autograder.desk import Desk, as_judged, listed, named, pairs
-from autograder.judge import Exercise
+from autograder.judge import Exercise, foreseen
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
 from autograder.written import looked_over
@@ -61,10 +61,12 @@ def learner(name: str | None = None) -> None:
 
 
 def rules(exercise: str) -> dict[str, int]:
-    """The constants of this course for ``exercise``, printed too; your object has them as ``self.rules``."""
-    given = Course.at_hand().rules.get(_exercise(exercise).id, {})
+    """The constants of this course for ``exercise``, printed too; a class has them as ``self.rules``."""
+    known = _exercise(exercise)
+    given = Course.at_hand().rules.get(known.id, {})
     for name, value in given.items():
-        print(f'self.rules["{name}"] is {texts.constant(name, value)} in this course')
+        called = name if known.function else f'self.rules["{name}"]'
+        print(f"{called} is {texts.constant(name, value)} in this course")
     return given
 
 
@@ -93,9 +95,10 @@ def predict(exercise: str, **guesses: object) -> None:
         )
         return
     noted = as_judged(exercise, guesses)
-    odd = [name for name, value in noted.items() if type(value) not in (int, float)]
+    odd = [name for name, value in noted.items() if not foreseen(value, known.choices)]
     if odd:
-        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write a number.")
+        wanted = f"one of {', '.join(map(repr, known.choices))}" if known.choices else "a number"
+        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write {wanted}.")
     elif noted:
         _desk.commit(exercise, noted)
         print(f"{exercise}: committed: {pairs(noted)}.")

@@ -14,6 +14,7 @@ import pytest
 import gpulab
 from autograder.channel import InProcess
 from autograder.checks import exercises, texts
+from autograder.checks.played import CAP
 from autograder.course import Course
 from autograder.judge import Sitting
 from autograder.verdict import Commitments
@@ -104,10 +105,36 @@ def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name):
             for label, value in vars(sys.modules[where]).items()
             if callable(value) and not label.startswith("_") and getattr(value, "__module__", "") == where
         }
-    best = {
-        where: graded(sheet, thing, course, Commitments())[0].build_share for where, thing in handed.items()
-    }
+    best = {where: share_at_most(sheet, thing, course) for where, thing in handed.items()}
     assert {where: share for where, share in best.items() if share > 0.5} == {}
+
+
+def share_at_most(sheet, thing, course):
+    """The share of the build; where the first answer is none, the cap that this means, without the rest."""
+    make = thing
+    exercise = exercises()[sheet.exercise]
+    if exercise.function:
+        make = lambda **_: SimpleNamespace(**{exercise.function: thing})
+    asker = InProcess(make)
+    exchange = asker._exchange
+
+    def answered(question):
+        reply = exchange(question)
+        if json.loads(reply)[1] != "ok":
+            raise Unanswered
+        return reply
+
+    asker._exchange = answered
+    try:
+        return exercise.grade(course, Commitments(), asker).build_share
+    except Unanswered:
+        return CAP
+    finally:
+        asker.close()
+
+
+class Unanswered(Exception):
+    """A shipped thing gave no usable answer: a law is broken."""
 
 
 @pytest.mark.parametrize("name", BUILDS)
