@@ -1,8 +1,11 @@
 """Lab 03, page: the KV cache in blocks."""
 
+from autograder.checks.lab03.kv_bytes import KvBytes
 from autograder.judge import Exercise
 
 
 def exercises() -> list[Exercise]:
     """The exercises of this lab in their order."""
-    return []
+    return [
+        KvBytes(),
+    ]
