@@ -9,3 +9,22 @@ def kv_bytes(card: dict, checksum: int) -> int:
         vectors, width = 2 * max(1, card["kv_heads"] // card["tp"]), card["head_dim"]
     number = 1 if card["dtype"] == "fp8" else 2
     return card["layers"] * vectors * (width * number + checksum)
+
+
+def reserve(plan: str, request: dict, rules: dict) -> int:
+    """Slots that a plan holds for one request at one moment."""
+    if plan == "paged":
+        return -(-(request["prompt"] + request["output_so_far"]) // rules["block"]) * rules["block"]
+    if plan == "max":
+        tokens = rules["max_len"]
+    elif plan == "oracle":
+        tokens = request["prompt"] + request["output"]
+    else:
+        guess = 1
+        while guess < request["output"]:
+            guess *= 2
+        tokens = request["prompt"] + guess
+    slots = rules["unit_tokens"]
+    while slots < tokens:
+        slots *= 2
+    return slots

@@ -1,6 +1,7 @@
 """Lab 03, page: the KV cache in blocks."""
 
 from autograder.checks.lab03.kv_bytes import KvBytes
+from autograder.checks.lab03.waste import Waste
 from autograder.judge import Exercise
 
 
@@ -8,4 +9,5 @@ def exercises() -> list[Exercise]:
     """The exercises of this lab in their order."""
     return [
         KvBytes(),
+        Waste(),
     ]

@@ -8,5 +8,11 @@ HINTS = {
         "# 3. bytes of a vector, with its checksum\n"
         "# 4. times layers",
     ),
+    "03.waste": (
+        "Look at the map: how much of each stretch holds tokens when its request ends, and how much on the way?",
+        "# max, pow2, oracle: how many tokens does the plan make room for, once and for all?\n"
+        "#   then the smallest unit * 2 * 2 ... that holds them\n"
+        "# paged: the tokens that are there now, in whole blocks",
+    ),
 }
 BLOCKS = {}
