@@ -1,5 +1,7 @@
 """Lab 03: the references of 03.kv-bytes, 03.waste and 03.block-pool."""
 
+from gpulab.memory.blocks import BlockPool
+
 
 def kv_bytes(card: dict, checksum: int) -> int:
     """Bytes that one token keeps on one device."""
@@ -28,3 +30,22 @@ def reserve(plan: str, request: dict, rules: dict) -> int:
     while slots < tokens:
         slots *= 2
     return slots
+
+
+class MyPool(BlockPool):
+    """Taken from the head; back in reverse, a request's beginning to the tail and the rest to the head."""
+
+    def prepare(self) -> None:
+        self.order = list(range(self.n_blocks))
+
+    def take(self, n: int, urgent: bool = False) -> list[int] | None:
+        least = 0 if urgent else self.rules["watermark_blocks"]
+        if len(self.order) - n < least:
+            return None
+        taken, self.order = self.order[:n], self.order[n:]
+        return taken
+
+    def give(self, blocks: list[int]) -> None:
+        back = blocks[::-1]
+        cut = max(0, len(blocks) - self.rules["kept_blocks"])
+        self.order = back[:cut] + self.order + back[cut:]

@@ -1,5 +1,6 @@
 """Lab 03, page: the KV cache in blocks."""
 
+from autograder.checks.lab03.block_pool import BlockPoolExercise
 from autograder.checks.lab03.kv_bytes import KvBytes
 from autograder.checks.lab03.waste import Waste
 from autograder.judge import Exercise
@@ -10,4 +11,5 @@ def exercises() -> list[Exercise]:
     return [
         KvBytes(),
         Waste(),
+        BlockPoolExercise(),
     ]

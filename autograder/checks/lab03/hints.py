@@ -14,5 +14,27 @@ HINTS = {
         "#   then the smallest unit * 2 * 2 ... that holds them\n"
         "# paged: the tokens that are there now, in whole blocks",
     ),
+    "03.block-pool": (
+        "Look at a request of many blocks that ends: which of its blocks may be asked for again, and which never?",
+        "# prepare: all blocks are free, the lowest first\n"
+        "# take: how many would be left, and how many must be?\n"
+        "#   the first n leave your books, or none\n"
+        "# give: in reverse; which part goes to the tail, which to the head?",
+        'blocks("03.block-pool") gives the lines of both methods to put in order, with two that do not belong.',
+    ),
 }
-BLOCKS = {}
+BLOCKS = {
+    "03.block-pool": (
+        {
+            "a": "take: least = 0 if urgent else the watermark",
+            "b": "give: back = the blocks, last one first",
+            "c": "      the first n leave the order and are returned",
+            "d": "      if fewer than least would be left: return None",
+            "e": "      all but the last `kept` of back go to the head",
+            "f": "      the last `kept` of back go to the tail",
+            "g": "      if least or fewer would be left: return None",
+            "h": "      all but the last `kept` of back go to the tail",
+        },
+        "adcbef",
+    ),
+}
