@@ -116,7 +116,7 @@ def answered_form(exercise: Exercise, said: Commitments, kinds: dict[str, type])
         if value is None:
             problems.append(f"{name}: not answered yet")
         elif type(value) is not kinds[name]:
-            wanted = "a whole number" if kinds[name] is int else "a name"
+            wanted = {int: "a whole number", list: "a list of whole numbers"}.get(kinds[name], "a name")
             problems.append(f"{name}: {value!r} is not {wanted}")
     note = "Complete; it is graded when you hand in." if not problems else "; ".join(problems) + "."
     return Score(exercise.id, 0.0, 0.0, "not-answered" if problems else "", (note,), None, said.learner)

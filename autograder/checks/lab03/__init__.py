@@ -1,7 +1,9 @@
 """Lab 03, page: the KV cache in blocks."""
 
 from autograder.checks.lab03.block_pool import BlockPoolExercise
+from autograder.checks.lab03.block_size import BlockSize
 from autograder.checks.lab03.kv_bytes import KvBytes
+from autograder.checks.lab03.prefix_trace import PrefixTrace
 from autograder.checks.lab03.waste import Waste
 from autograder.judge import Exercise
 
@@ -12,4 +14,6 @@ def exercises() -> list[Exercise]:
         KvBytes(),
         Waste(),
         BlockPoolExercise(),
+        PrefixTrace(),
+        BlockSize(),
     ]

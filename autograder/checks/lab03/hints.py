@@ -22,6 +22,19 @@ HINTS = {
         "# give: in reverse; which part goes to the tail, which to the head?",
         'blocks("03.block-pool") gives the lines of both methods to put in order, with two that do not belong.',
     ),
+    "03.prefix-trace": (
+        "Write the free queue down after each line of the trace. Which blocks does somebody still hold?",
+        "# 1. blocks of each request in order; which are full, and which of them are shared\n"
+        "# 2. whoever ends gives back, last block first, what nobody else holds\n"
+        "# 3. full blocks with the same beginning are hits; they leave the queue wherever they stand\n"
+        "# 4. the rest comes from the head",
+    ),
+    "03.block-size": (
+        "Compute the three parts of the price for block 1 and for block 256. Which part hurts at which end?",
+        "# for each size: slots held and not filled; tokens of beginnings in no full block; entries\n"
+        "# times the three prices; take the size with the least sum\n"
+        "# then the two shares at that size, of a thousand",
+    ),
 }
 BLOCKS = {
     "03.block-pool": (
