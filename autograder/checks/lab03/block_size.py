@@ -124,7 +124,9 @@ class BlockSize(Exercise):
             else f"Block: not one of {', '.join(map(str, SIZES))}."
         )
         noted = "Figures right: " + (", ".join(name for name in figures if figures[name]) or "none") + "."
-        tag = "not-answered" if not answered else "" if share == 1.0 else _tag(puzzle, answered, over, figures)
+        tag = (
+            "not-answered" if not answered else "" if share == 1.0 else _tag(puzzle, answered, over, figures)
+        )
         said_of = _feedback(puzzle, answered, tag) if tag and answered else None
         return Score(self.id, 0.0, 0.0, tag, (note, noted), said_of, build_share=share)
 
@@ -148,11 +150,11 @@ def drawn(draw: Random) -> Choice:
         least = [choice.price(block) for block in SIZES]  # without entries
         entries = [1000 * _blocks(requests, block) / sum(r.tokens for r in requests) for block in SIZES]
         at = SIZES.index(target)
-        low = max(_tie(least, entries, at, n) for n in range(at + 1, len(SIZES)))
-        high = min(_tie(least, entries, at, n) for n in range(at))
-        if low >= high:
+        high = min(_tie(least, entries, at, n) for n in range(at + 1, len(SIZES)))
+        low = max(_tie(least, entries, at, n) for n in range(at))
+        if max(low, 1) >= high:
             continue  # no price of an entry makes this size the cheapest
-        choice = replace(choice, entry_euro=max(1, round((low * high) ** 0.5)) if low > 0 else 1)
+        choice = replace(choice, entry_euro=max(1, round((max(low, 1) * high) ** 0.5)))
         if _telling(choice, target):
             return choice
 

@@ -44,9 +44,7 @@ class Trace:
         """The tokens with which ``name`` comes, as numbers."""
         if name == "A":
             return list(range(100, 100 + self.first))
-        shared, own, of, start = (
-            (*self.second, "A", 200) if name == "B" else (*self.third, self.ends, 300)
-        )
+        shared, own, of, start = (*self.second, "A", 200) if name == "B" else (*self.third, self.ends, 300)
         return [*self.prompt(of)[:shared], *range(start, start + own)]
 
 
