@@ -12,7 +12,7 @@ from autograder.judge import Exercise, answered_form, as_points
 from autograder.verdict import Commitments, Feedback, Score
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-TARGETS = (8, 16, 32, 64)  # each as likely to be the cheapest, so that no constant is often right
+TARGETS = (8, 16, 32, 64, 128)  # each as likely to be the cheapest, so that no constant is often right
 COUNT, FRESH = 60, 400  # requests shown, and requests on which the choice is judged
 NEAR, FAR, BAND = 0.05, 0.20, 0.10  # the choice is right, near enough for the figures; a figure is right
 
@@ -144,8 +144,9 @@ def drawn(draw: Random) -> Choice:
     """Requests and prices for which one size is clearly the cheapest, and another if hits were left out."""
     target = draw.choice(TARGETS)
     while True:
-        shared = [draw.randrange(40, 200) for _ in range(3)]  # the beginnings of three templates
-        requests, fresh = _requests(draw, shared, COUNT), _requests(draw, shared, FRESH)
+        scale = draw.choice((1, 2, 4))
+        shared = [scale * draw.randrange(40, 200) for _ in range(3)]  # the beginnings of three templates
+        requests, fresh = (_requests(draw, shared, scale, count) for count in (COUNT, FRESH))
         choice = Choice(requests, fresh, draw.randrange(20, 50), draw.randrange(20, 50), 0)
         least = [choice.price(block) for block in SIZES]  # without entries
         entries = [1000 * _blocks(requests, block) / sum(r.tokens for r in requests) for block in SIZES]
@@ -164,10 +165,10 @@ def _tie(least: list[float], entries: list[float], at: int, other: int) -> float
     return (least[other] - least[at]) / (entries[at] - entries[other])
 
 
-def _requests(draw: Random, shared: list[int], count: int) -> tuple[Served, ...]:
+def _requests(draw: Random, shared: list[int], scale: int, count: int) -> tuple[Served, ...]:
     found = []
     for number in range(count):
-        tokens = quantile(draw, PROMPTS) // 10 + quantile(draw, OUTPUTS) // 2 + 1  # short questions
+        tokens = scale * quantile(draw, PROMPTS) // 10 + scale * quantile(draw, OUTPUTS) // 2 + 1
         beginning = shared[number % len(shared)]
         found.append(Served(beginning + tokens, beginning))
     return tuple(found)
@@ -228,7 +229,7 @@ def _tag(puzzle: Choice, answered: dict, over: float | None, figures: dict) -> s
         return next((tag for tag, guess in guesses.items() if guess == block), "other-size")
     right = _figures(puzzle, block)
     wrong = [name for name in figures if not figures[name]]
-    if all(_near(_tenfold(answered.get(name)), right[name]) for name in wrong):
+    if all(_percent(answered.get(name), right[name]) for name in wrong):
         return "percent"
     if wrong == ["stranded_permille"] and _near(answered.get(wrong[0]), _mean_length(puzzle, block)):
         return "mean-length"
@@ -237,8 +238,8 @@ def _tag(puzzle: Choice, answered: dict, over: float | None, figures: dict) -> s
     return "other-figure"
 
 
-def _tenfold(value: object) -> object:
-    return value * 10 if type(value) in (int, float) else None
+def _percent(value: object, key: float) -> bool:
+    return type(value) in (int, float) and abs(value - key / 10) <= max(0.5, BAND * key / 10)
 
 
 def _whole(value: object) -> object:
