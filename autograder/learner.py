@@ -56,10 +56,12 @@ def learner(name: str | None = None) -> None:
 
 
 def rules(exercise: str) -> dict[str, int]:
-    """The constants of this course for ``exercise``, printed too; your object has them as ``self.rules``."""
-    given = Course.at_hand().rules.get(_exercise(exercise).id, {})
+    """The constants of this course for ``exercise``, printed too; your code is handed them as ``rules``."""
+    known = _exercise(exercise)
+    given = Course.at_hand().rules.get(known.id, {})
+    where = "rules" if known.function else "self.rules"  # a function is handed them
     for name, value in given.items():
-        print(f'self.rules["{name}"] is {texts.constant(name, value)} in this course')
+        print(f'{where}["{name}"] is {texts.constant(name, value)} in this course')
     return given
 
 

@@ -3,14 +3,14 @@
 from gpulab.memory.blocks import BlockPool
 
 
-def kv_bytes(card: dict, checksum: int) -> int:
+def kv_bytes(card: dict, rules: dict) -> int:
     """Bytes that one token keeps on one device."""
     if "latent" in card:
         vectors, width = 1, card["latent"]
     else:
         vectors, width = 2 * max(1, card["kv_heads"] // card["tp"]), card["head_dim"]
     number = 1 if card["dtype"] == "fp8" else 2
-    return card["layers"] * vectors * (width * number + checksum)
+    return card["layers"] * vectors * (width * number + rules["checksum"])
 
 
 def reserve(plan: str, request: dict, rules: dict) -> int:

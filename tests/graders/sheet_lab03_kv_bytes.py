@@ -8,27 +8,27 @@ from autograder.references.lab03_blocks import kv_bytes
 def misread(*, stores=None, twice=2, number=None, width=None, checksum=True):
     """``kv_bytes`` of somebody who counts the heads, the vectors, a number or a width in another way."""
 
-    def wrong(card, checksum_bytes):
+    def wrong(card, rules):
         latent = "latent" in card
         heads = 1 if latent else (stores or (lambda c: max(1, c["kv_heads"] // c["tp"])))(card)
         vectors = heads * (1 if latent and twice != "always" else 1 if twice == 1 else 2)
         wide = card["latent"] if latent else (width or (lambda c: c["head_dim"]))(card)
         size = wide * (number or (lambda c: 1 if c["dtype"] == "fp8" else 2))(card)
-        return card["layers"] * vectors * (size + (checksum_bytes if checksum is True else 0))
+        return card["layers"] * vectors * (size + rules["checksum"] * checksum)
 
     return wrong
 
 
-def checksum_once(card, checksum):
-    return kv_bytes(card, 0) + card["layers"] * checksum
+def checksum_once(card, rules):
+    return kv_bytes(card, {"checksum": 0}) + card["layers"] * rules["checksum"]
 
 
-def stub(card, checksum):
+def stub(card, rules):
     raise NotImplementedError("yours to write")
 
 
 def always(value):
-    return lambda card, checksum: value
+    return lambda card, rules: value
 
 
 SHEETS = [

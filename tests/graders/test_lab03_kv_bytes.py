@@ -23,13 +23,13 @@ DEEPSEEK_V3 = Card(61, 7168, 128, 128, 128, "bfloat16", 1, 576, 0)
     ("card", "published"), [(OPT_13B, 819_200), (LLAMA_3_8B, 131_072), (DEEPSEEK_V3, 70_272)]
 )
 def test_the_rule_gives_the_published_sizes(card, published):
-    assert rule(card) == kv_bytes(card.fields(), 0) == published
+    assert rule(card) == kv_bytes(card.fields(), {"checksum": 0}) == published
 
 
 def test_every_kind_of_card_is_in_two_of_twelve_cases_and_the_rule_is_the_reference_on_all():
     for number in range(12):
         cards = _case(course_of(0).graded("03.kv-bytes", number), number, 12)
-        assert [rule(card) for card in cards] == [kv_bytes(card.fields(), 12) for card in cards]
+        assert [rule(card) for card in cards] == [kv_bytes(card.fields(), {"checksum": 12}) for card in cards]
         assert any(card.hidden != card.heads * card.head_dim for card in cards)
         assert all(bool(card.latent) == (KINDS[number % 6] == "latent") for card in cards)
         assert all((card.tp > card.kv_heads) == (KINDS[number % 6] == "replicated") for card in cards)
@@ -44,8 +44,8 @@ def test_feedback_shows_a_public_card_with_the_answer_given_for_it():
 
 
 def test_a_number_of_another_type_and_an_exception_are_told_as_such():
-    floats = graded(SHEET, lambda card, checksum: float(rule(LLAMA_3_8B)), course_of(0), Commitments())[0]
-    raising = graded(SHEET, lambda card, checksum: card["window"], course_of(0), Commitments())[0]
+    floats = graded(SHEET, lambda card, rules: float(rule(LLAMA_3_8B)), course_of(0), Commitments())[0]
+    raising = graded(SHEET, lambda card, rules: card["window"], course_of(0), Commitments())[0]
     assert (floats.tag, floats.points) == ("type", 0.0)
     assert (raising.tag, raising.points) == ("raised", 0.0)
     assert "KeyError" in raising.feedback.got

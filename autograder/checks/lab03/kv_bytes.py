@@ -86,7 +86,7 @@ def _from_hidden(card: Card) -> int:
 
 _READING = exact.Reading(
     function="kv_bytes",
-    arguments=lambda card: [card.fields(), card.checksum],
+    arguments=lambda card: [card.fields(), {"checksum": card.checksum}],
     rule=rule,
     misread={
         "no-checksum": (
@@ -135,8 +135,8 @@ class KvBytes(Exercise):
 
     def example(self, course: Course) -> tuple[list, Callable]:
         card = _drawn(course.public(self.id, 0), "gqa", self._checksum(course), 1)
-        questions = [[1, "new", [{}], []], [2, "kv_bytes", [card.fields(), card.checksum], []]]
-        return questions, lambda: SimpleNamespace(kv_bytes=lambda card, checksum: 131072)
+        questions = [[1, "new", [{}], []], [2, "kv_bytes", _READING.arguments(card), []]]
+        return questions, lambda: SimpleNamespace(kv_bytes=lambda card, rules: 131072)
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Card:
         """One card for practice."""
