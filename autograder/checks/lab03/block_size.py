@@ -12,7 +12,7 @@ from autograder.judge import Exercise, answered_form, as_points
 from autograder.verdict import Commitments, Feedback, Score
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-TARGETS = (8, 16, 32, 64, 128)  # each as likely to be the cheapest, so that no constant is often right
+TARGETS = (8, 16, 32, 64)  # each as likely to be the cheapest, so that no constant is often right
 COUNT, FRESH = 60, 400  # requests shown, and requests on which the choice is judged
 NEAR, FAR, BAND = 0.05, 0.20, 0.10  # the choice is right, near enough for the figures; a figure is right
 
@@ -180,9 +180,11 @@ def _telling(choice: Choice, target: int) -> bool:
         return False
     dearer = [_over(choice, block) > 1.5 * NEAR for block in SIZES if block != target]
     figures = _figures(choice, target)
+    ends = min(_over(choice, SIZES[0]), _over(choice, SIZES[-1]))
     return (
         all(dearer)
-        and best(replace(choice, hit_euro=0)) != target
+        and ends > FAR
+        and best(replace(choice, hit_euro=0)) not in (target, SIZES[-1])
         and not _near(round(_mean_length(choice, target)), figures["stranded_permille"])
         and not _near(_all_or_nothing(choice, target), figures["hit_loss_permille"])
         and min(figures.values()) >= 6
