@@ -7,10 +7,12 @@ import pkgutil
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import gpulab
+from autograder.channel import InProcess
 from autograder.checks import exercises, texts
 from autograder.course import Course
 from autograder.judge import Sitting
@@ -169,8 +171,8 @@ def test_hints_stand_ready_for_every_build_of_four_points_and_end_in_blocks(name
 
 @pytest.mark.parametrize("name", [name for name in BUILDS if name != "02.break"])
 def test_the_message_shown_is_one_that_the_judge_really_sends(name):
-    """Same methods, same number and kind of arguments as in a real conversation."""
-    exercise, course = exercises()[name], Course.self_study()
+    """Same methods, same number and kind of arguments as in a real conversation with the right answer."""
+    exercise, course, right = exercises()[name], Course.self_study(), SHEETS[name].right
     example = exercise.example(course)
     assert example is not None
     asked = [(method, [type(a).__name__ for a in arguments]) for _, method, arguments, _ in example[0]]
@@ -179,16 +181,16 @@ def test_the_message_shown_is_one_that_the_judge_really_sends(name):
     class Listener:
         def __init__(self, **settings):
             heard.append(("new", ["dict"]))
+            self._right = (
+                SimpleNamespace(**{exercise.function: right}) if exercise.function else right(**settings)
+            )
 
         def __getattr__(self, method):
             def said(*arguments):
                 heard.append((method, [type(a).__name__ for a in json.loads(json.dumps(arguments))]))
-                return getattr(make, method)(*arguments) if make else None
+                return getattr(self._right, method)(*arguments)
 
             return said
-
-    make = None
-    from autograder.channel import InProcess
 
     asker = InProcess(Listener)
     exercise.visible(course, Commitments(), asker)

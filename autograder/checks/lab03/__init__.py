@@ -2,8 +2,10 @@
 
 from autograder.checks.lab03.block_pool import BlockPoolExercise
 from autograder.checks.lab03.block_size import BlockSize
+from autograder.checks.lab03.block_table import BlockTableExercise
 from autograder.checks.lab03.kv_bytes import KvBytes
 from autograder.checks.lab03.prefix_trace import PrefixTrace
+from autograder.checks.lab03.share import ShareExercise
 from autograder.checks.lab03.waste import Waste
 from autograder.judge import Exercise
 
@@ -14,6 +16,8 @@ def exercises() -> list[Exercise]:
         KvBytes(),
         Waste(),
         BlockPoolExercise(),
+        BlockTableExercise(),
+        ShareExercise(),
         PrefixTrace(),
         BlockSize(),
     ]
