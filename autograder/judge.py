@@ -35,6 +35,7 @@ class Exercise(ABC):
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     choices: tuple[str, ...] = ()  # what a prediction is chosen from; without them it is a number
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
+    constant: str = 'self.rules["{}"]'  # how the learner's code names a constant of the twist
     hints: tuple[str, ...] = ()  # gentlest first: a question about the picture, the sub-goals, the blocks
     blocks: tuple[dict[str, str], str] = ({}, "")  # lettered lines, two of them wrong, and the right order
 

@@ -61,12 +61,11 @@ def learner(name: str | None = None) -> None:
 
 
 def rules(exercise: str) -> dict[str, int]:
-    """The constants of this course for ``exercise``, printed too; a class has them as ``self.rules``."""
+    """The constants of this course for ``exercise``, printed too, by the name under which your code has them."""
     known = _exercise(exercise)
     given = Course.at_hand().rules.get(known.id, {})
     for name, value in given.items():
-        called = name if known.function else f'self.rules["{name}"]'
-        print(f"{called} is {texts.constant(name, value)} in this course")
+        print(f"{known.constant.format(name)} is {texts.constant(name, value)} in this course")
     return given
 
 

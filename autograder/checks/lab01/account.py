@@ -184,6 +184,7 @@ class AccountExercise(Exercise):
     points = 4.0
     builds = True
     function = "account"
+    constant = "{}"
     predicts = ("largest",)
     choices = TERMS
     causes = TERMS
