@@ -27,7 +27,18 @@ from gpulab.units import whole
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
-_HOOKS = ("prepare", "take", "give", "trim", "grown", "collect", "segment_size", "shelf_for", "keep")
+_HOOKS = (
+    "prepare",
+    "take",
+    "give",
+    "trim",
+    "grown",
+    "reached",
+    "collect",
+    "segment_size",
+    "shelf_for",
+    "keep",
+)
 
 
 class Pool(ABC):
@@ -42,8 +53,7 @@ class Pool(ABC):
         costs: what calls cost; the clock moves by them. None: nothing, and the caller moves the clock.
         progress: how far the device's streams have got; None: they never have anything to do.
         books: of the chunks; None for ``Segments``.
-        clock, ledger: share them between parts of one run; fresh ones otherwise. Whoever shares a ledger
-            shares its claim serials, so one ledger takes one pool or one arena.
+        clock, ledger: share them between parts of one run; fresh ones otherwise. One ledger takes one pool.
     """
 
     device, resource = "device", "pool"
@@ -107,6 +117,9 @@ class Pool(ABC):
     def grown(self, chunk: int, size: int, stream: int) -> None:
         """The device gave ``chunk``, of ``size`` bytes; what ``take`` wanted it for holds it next, on ``stream``."""
 
+    def reached(self, chunk: int) -> None:
+        """The stream that gave the free, never cut ``chunk`` back has come to that point: any may take it now."""
+
     def collect(self, need: int) -> list[int]:
         """The chunks to hand back before the device is asked for ``need`` bytes; none here."""
         return []
@@ -145,9 +158,8 @@ class Pool(ABC):
         wanted = self._wanted[claim]
         asked, _, stream = wanted
         rounded = -(-asked // ALIGNMENT) * ALIGNMENT
-        holdings = self.holdings
-        if holdings.awaiting.counts:
-            holdings.settle()
+        if self.holdings.awaiting.counts or self.backing.untold:
+            self.holdings.settle()
         chunk = answers.taken(self, rounded, stream, claim)
         if type(chunk) is int:
             chunk = self.backing.grow(claim, rounded, chunk, stream)
@@ -156,7 +168,7 @@ class Pool(ABC):
                 self.backing.leave(claim)
             if self.costs is not None:
                 self.backing.spend(self.costs.hit_ns)
-        extent = holdings.hold(chunk, claim, rounded, wanted)
+        extent = self.holdings.hold(chunk, claim, rounded, wanted)
         del self._wanted[claim]
         return extent
 
@@ -205,8 +217,8 @@ class Pool(ABC):
     @final
     def could_hold(self, size: int) -> bool:
         """Whether ``size`` bytes would fit if nothing else were held: their segment within device and limit."""
-        most = min(self.capacity, self.limit or self.capacity)
-        return self.segment_size(-(-size // ALIGNMENT) * ALIGNMENT) <= most
+        need = self.segment_size(-(-size // ALIGNMENT) * ALIGNMENT)
+        return need <= min(self.capacity, self.limit or self.capacity)
 
     @final
     def withdraw(self, claim: int) -> None:
