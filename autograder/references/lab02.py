@@ -37,7 +37,7 @@ class MyPool(Pool):
 
     def prepare(self) -> None:
         self.sizes: dict[int, int] = {}  # chunk -> its bytes
-        self.idle: dict[int, int | None] = {}  # free chunk -> the stream it waits for, None: none; oldest first
+        self.idle: dict[int, int | None] = {}  # free chunk -> the stream it waits for, if any; oldest first
 
     def grown(self, chunk: int, size: int, stream: int) -> None:
         self.sizes[chunk] = size

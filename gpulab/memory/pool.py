@@ -27,18 +27,7 @@ from gpulab.units import whole
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
-_HOOKS = (
-    "prepare",
-    "take",
-    "give",
-    "trim",
-    "grown",
-    "reached",
-    "collect",
-    "segment_size",
-    "shelf_for",
-    "keep",
-)
+_HOOKS = (*"prepare take give trim grown reached collect segment_size shelf_for keep".split(),)
 
 
 class Pool(ABC):
@@ -77,8 +66,7 @@ class Pool(ABC):
         self.rules = dict(rules or {})
         self.clock = clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
-        self.costs, self.progress = costs, progress or Streams(self.clock)
-        self.segments: Chunks = books or Segments()
+        self.costs, self.progress, self.segments = costs, progress or Streams(self.clock), books or Segments()
         self._wanted: dict[int, tuple[int, str, int]] = {}  # waiting claims: asked bytes, owner, stream
         self.backing, self.holdings = Backing(self), Holdings(self)
         self._shapes: dict[int, Contiguous] = {}  # of the sizes seen: equal claims share one
@@ -142,9 +130,9 @@ class Pool(ABC):
     def allocate(self, size: int, owner: str = "", *, claim: int | None = None, stream: int = 0) -> Extent:
         """Hold ``size`` bytes for ``owner`` to use on ``stream``, from the cache if the rule finds some there.
 
-        Records ``Claimed`` (not for a retry: ``claim`` names a refused claim that still waits), what the
-        device was asked and said, then ``Granted``, and ``Used`` when more was granted than asked; or
-        ``Refused``. Cost: O(log free chunks); a growth that is refused hands back chunks.
+        Records ``Claimed`` (not for a retry: ``claim`` names a refused claim that waits), what the device was
+        asked and said, then ``Granted``, and ``Used`` when more was granted than asked; or ``Refused``.
+        Cost: O(log free chunks); a growth that is refused hands back chunks.
 
         Raises:
             OutOfMemory: neither cache nor device has it. The claim waits: retry it or ``withdraw`` it.
@@ -217,8 +205,8 @@ class Pool(ABC):
     @final
     def could_hold(self, size: int) -> bool:
         """Whether ``size`` bytes would fit if nothing else were held: their segment within device and limit."""
-        need = self.segment_size(-(-size // ALIGNMENT) * ALIGNMENT)
-        return need <= min(self.capacity, self.limit or self.capacity)
+        most = min(self.capacity, self.limit or self.capacity)
+        return self.segment_size(-(-size // ALIGNMENT) * ALIGNMENT) <= most
 
     @final
     def withdraw(self, claim: int) -> None:

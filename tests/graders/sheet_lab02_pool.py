@@ -4,11 +4,10 @@ from sheets import Sheet, Wrong
 
 from autograder.checks import exercises
 from autograder.checks.lab02.pool_cases import graded_case
-from autograder.checks.lab02.pool_run import DevicePool, StepPool
 from autograder.references.lab02 import MyPool
 from autograder.verdict import Commitments
 from gpulab.memory.pool import Pool
-from gpulab.memory.pools import CuPyPool, PyTorchPool
+from gpulab.memory.pools import CuPyPool
 
 
 class Whole(MyPool):
@@ -77,13 +76,6 @@ class ForgetsToStrikeOff(MyPool):
         if answer[0] == "chunk":
             self.idle[answer[1]] = stream
         return answer
-
-
-class CountsUsed(Whole):
-    """Thinks of a chunk's size as what its last tensor asked for."""
-
-    def grown(self, chunk, size, stream):
-        self.sizes[chunk] = size * 5 // 4
 
 
 class Stub(Pool):
@@ -161,8 +153,8 @@ def said(course, learner):
 
 def secret_numbers(course):
     rules = course.rules["02.pool"]
-    cases = [graded_case(course.graded("02.pool", n), rules) for n in range(12)]
-    return {t.size for case in cases for t in case.tensors} | {case.capacity for case in cases}
+    programs = [graded_case(course.graded("02.pool", n), rules)[0] for n in range(12)]
+    return {t.size for p in programs for t in p.tensors} | {p.capacity for p in programs}
 
 
 POOL = Sheet(
@@ -182,7 +174,7 @@ POOL = Sheet(
     said=said,
     stub=Stub,
     constants=(AlwaysGrows, NamesNothing, FirstChunk),
-    shortcuts=(OverBooks, AroundCuPy, CuPyPool, PyTorchPool, DevicePool, StepPool),
+    shortcuts=(OverBooks, AroundCuPy),
     secret_numbers=secret_numbers,
 )
 

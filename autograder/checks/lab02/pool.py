@@ -101,7 +101,7 @@ class PoolExercise(Exercise):
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
         cases = [graded_case(course.graded(self.id, n), rules) for n in range(CASES)]
-        outcomes = judged(cases, lambda case: play_case(case, rules, asker))
+        outcomes = judged(cases, lambda case: play_case(case[0], rules, asker, *case[1:]))
         share, note = share_of_standard(outcomes)
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))
@@ -113,7 +113,7 @@ class PoolExercise(Exercise):
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
         cases = [graded_case(course.public(self.id, n), rules) for n in range(2)]
-        outcomes = judged(cases, lambda case: play_case(case, rules, asker))
+        outcomes = judged(cases, lambda case: play_case(case[0], rules, asker, *case[1:]))
         share, note = share_of_standard(outcomes)
         points = as_points(share * 0.7, self.points)
         said_of = feedback(course, outcomes, asker)
