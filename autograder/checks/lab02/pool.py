@@ -10,13 +10,13 @@ from autograder.checks.lab02 import pool_words as words
 from autograder.checks.lab02.hints import BLOCKS, HINTS
 from autograder.checks.lab02.pool_cases import drawn, graded_case, small_case
 from autograder.checks.lab02.pool_play import play_case
-from autograder.checks.lab02.pool_run import DevicePool, Program, Spent, StepPool, ran, spent
+from autograder.checks.lab02.pool_run import COSTS, DevicePool, Program, StepPool
 from autograder.checks.played import CASES, Outcome, judged, share_of_standard, shown_small, tag_of
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
 from autograder.verdict import Commitments, Feedback, Score
-from gpulab.memory.pool import Pool
-from gpulab.telemetry.events import Claimed, Closed
+from gpulab.report.host_time import HostTime, host_time
+from gpulab.telemetry.events import Claimed, Granted
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MiB
 
@@ -71,32 +71,27 @@ class PoolExercise(Exercise):
             ):
                 return program
 
-    def parts(self, program: Program) -> Spent:
+    def parts(self, program: Program) -> HostTime:
         """Where the naive plan's time on ``program`` goes."""
-        return spent(ran(DevicePool, program, {}))
+        return host_time(self.watched(program), free_ns=COSTS.free_ns)
 
     def watched(self, puzzle: Program, part: str = "") -> Ledger:
         """The naive plan on ``puzzle``: every tensor from the device and back to it."""
-        return _closed(ran(DevicePool, puzzle, {}))
+        return puzzle.run(DevicePool)
 
     def reference(self, course: Course, puzzle: Program) -> Ledger:
         """The reference's run on ``puzzle``."""
-        return _closed(ran(StepPool, puzzle, course.rules[self.id]))
+        return puzzle.run(StepPool, course.rules[self.id])
 
     def key(self, course: Course, learner: str) -> tuple[str, set[int]]:
         """The kind of time that is the largest in the naive plan's run, and the facts that end such times."""
-        pool = ran(DevicePool, self.puzzle(course, learner), {})
-        parts = spent(pool)
+        program = self.puzzle(course, learner)
+        ledger, parts = self.watched(program), self.parts(program)
         cause = max(self.causes, key=lambda kind: getattr(parts, f"{kind}_ns"))
         if cause == "waits":
-            return cause, pool.progress.events
-        device = {fact.claim for fact in pool.ledger.of(Claimed) if fact.resource == pool.device}
-        kinds = {"growths": ("Granted",), "frees": ("Freed",)}.get(cause, ())
-        return cause, {
-            serial
-            for serial, fact in enumerate(pool.ledger)
-            if type(fact).__name__ in kinds and fact.claim in device
-        }
+            return cause, set(parts.waited)
+        device = {fact.claim for fact in ledger.of(Claimed) if fact.resource == "device"}
+        return cause, {serial for serial in ledger.serials(Granted) if ledger[serial].claim in device}
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
@@ -136,11 +131,6 @@ def feedback(course: Course, outcomes: list[Outcome], asker: Asker) -> Feedback 
         play=lambda program: play_case(program, rules, asker),
     )
     return words.feedback(shown, rules, where)
-
-
-def _closed(pool: Pool) -> Ledger:
-    pool.ledger.write(Closed, pool.clock.now_ns)
-    return pool.ledger
 
 
 class _Device:

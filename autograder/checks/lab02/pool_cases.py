@@ -13,10 +13,9 @@ from autograder.checks.lab02.pool_run import (
     Program,
     StepPool,
     Tensor,
+    calls_ns,
     opened,
     play,
-    ran,
-    spent,
     stepped,
 )
 from gpulab.memory.extent import ALIGNMENT
@@ -36,7 +35,7 @@ def graded_case(draw: Random, rules: dict) -> tuple[Program, int, int]:
 
 def times(program: Program, rules: dict) -> tuple[int, int]:
     """What the naive plan and the reference spend in the pool's calls on ``program``."""
-    naive, best = (spent(ran(kind, program, rules)).calls_ns for kind in (DevicePool, StepPool))
+    naive, best = (calls_ns(program.run(kind, rules)) for kind in (DevicePool, StepPool))
     return naive, best
 
 

@@ -6,7 +6,7 @@ from typing import final
 
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab02.pool_cases import times
-from autograder.checks.lab02.pool_run import Program, Tensor, opened, play, settings, spent
+from autograder.checks.lab02.pool_run import Program, Tensor, calls_ns, opened, play, settings
 from autograder.checks.played import STANDARD, Outcome, unanswered
 from gpulab.errors import AllocatorFault, StreamFault
 from gpulab.memory.chunks import Chunk
@@ -112,7 +112,7 @@ def play_case(program: Program, rules: dict, asker: Asker, *known_ns: int) -> Ou
     if pool.strands(asked, held):
         return _stranded(outcome, pool, granted)
     naive_ns, best_ns = known_ns or times(program, rules)
-    ours_ns = spent(pool).calls_ns
+    ours_ns = calls_ns(pool.ledger)
     outcome.way = (naive_ns - ours_ns) / max(1, naive_ns - best_ns)
     return outcome if outcome.way >= FULL else _slow(outcome, pool, ours_ns, best_ns)
 

@@ -9,8 +9,9 @@ from gpulab.memory.costs import Costs
 from gpulab.memory.extent import ALIGNMENT, Extent
 from gpulab.memory.pool import Pool
 from gpulab.memory.streams import Streams
+from gpulab.report.host_time import host_time
 from gpulab.telemetry.clock import Clock
-from gpulab.telemetry.events import Claimed, Freed, Granted
+from gpulab.telemetry.events import Closed
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import US
 
@@ -54,52 +55,14 @@ class Program:
         ]
         return "\n".join([head, *rows])
 
-
-@final
-class Waiting:
-    """Two streams that note how long the pool let the host wait, and before which fact of ``ledger``."""
-
-    def __init__(self, clock: Clock, ledger: Ledger) -> None:
-        self.streams, self.clock, self.ledger = Streams(clock), clock, ledger
-        self.waited_ns = 0
-        self.events: set[int] = set()
-
-    def mark(self, stream: int) -> int:
-        return self.streams.mark(stream)
-
-    def done(self, mark: int) -> bool:
-        return self.streams.done(mark)
-
-    def wait_for(self, mark: int) -> None:
-        before_ns = self.clock.now_ns
-        self.streams.wait_for(mark)
-        self._note(before_ns)
-
-    def wait_until_idle(self) -> None:
-        before_ns = self.clock.now_ns
-        self.streams.wait_until_idle()
-        self._note(before_ns)
-
-    def _note(self, before_ns: int) -> None:
-        if self.clock.now_ns > before_ns:
-            self.waited_ns += self.clock.now_ns - before_ns
-            self.events.add(len(self.ledger))  # the free that comes next
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Where the host's time went: in the pool's calls, by kind, and in all until the last kernel ended."""
-
-    hits_ns: int
-    growths_ns: int
-    frees_ns: int
-    waits_ns: int
-    whole_ns: int
-
-    @property
-    def calls_ns(self) -> int:
-        """What allocating and freeing took; bands go by it."""
-        return self.hits_ns + self.growths_ns + self.frees_ns + self.waits_ns
+    def run(self, kind: Callable[..., Pool], rules: dict | None = None) -> Ledger:
+        """The ledger of this program on a pool of ``kind``; it ends when the last kernel has."""
+        pool = opened(kind, self, rules or {})
+        for _ in play(self, pool):
+            pass
+        pool.progress.wait_until_idle()
+        pool.ledger.write(Closed, pool.clock.now_ns)
+        return pool.ledger
 
 
 @final
@@ -164,9 +127,8 @@ def settings(program: Program, rules: dict) -> dict:
 
 def opened(kind: Callable[..., Pool], program: Program, rules: dict) -> Pool:
     """An empty pool of ``kind`` for ``program``, whose clock moves by what its calls cost."""
-    clock, ledger = Clock(), Ledger()
-    parts = {"costs": COSTS, "progress": Waiting(clock, ledger), "clock": clock, "ledger": ledger}
-    return kind(**settings(program, rules), **parts)
+    clock = Clock()
+    return kind(**settings(program, rules), costs=COSTS, progress=Streams(clock), clock=clock)
 
 
 def play(program: Program, pool: Pool) -> Iterator[tuple[str, Tensor, Extent | None]]:
@@ -176,7 +138,7 @@ def play(program: Program, pool: Pool) -> Iterator[tuple[str, Tensor, Extent | N
     """
     ends = sorted(range(len(program.tensors)), key=lambda n: (program.tensors[n].end, n))
     held: dict[int, Extent] = {}
-    clock, streams, tick = pool.clock, pool.progress.streams, 0
+    clock, streams, tick = pool.clock, pool.progress, 0
     for number, tensor in enumerate(program.tensors):
         while ends and program.tensors[ends[0]].end <= tensor.start:
             over = ends.pop(0)
@@ -197,24 +159,6 @@ def play(program: Program, pool: Pool) -> Iterator[tuple[str, Tensor, Extent | N
         clock.advance_to(clock.now_ns + LAUNCH_NS)
 
 
-def spent(pool: Pool) -> Spent:
-    """Where the time of a played program went, read off its ledger."""
-    device = {fact.claim for fact in pool.ledger.of(Claimed) if fact.resource == pool.device}
-    grants, waits = pool.ledger.of(Granted), pool.progress
-    growths = [COSTS.growth_ns(fact.size) for fact in grants if fact.claim in device]
-    back = sum(fact.claim in device for fact in pool.ledger.of(Freed))
-    return Spent(
-        hits_ns=(len(grants) - 2 * len(growths)) * COSTS.hit_ns,
-        growths_ns=sum(growths),
-        frees_ns=back * COSTS.free_ns,
-        waits_ns=waits.waited_ns,
-        whole_ns=max(pool.clock.now_ns, waits.mark(0), waits.mark(1)),
-    )
-
-
-def ran(kind: type[Pool], program: Program, rules: dict) -> Pool:
-    """A pool of ``kind`` after ``program``."""
-    pool = opened(kind, program, rules)
-    for _ in play(program, pool):
-        pass
-    return pool
+def calls_ns(ledger: Ledger) -> int:
+    """What the pool's calls took; the bands go by it."""
+    return host_time(ledger, free_ns=COSTS.free_ns).calls_ns
