@@ -13,7 +13,7 @@ from gpulab.report.host_time import host_time
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import Closed
 from gpulab.telemetry.ledger import Ledger
-from gpulab.units import US
+from gpulab.units import US, format_bytes
 
 LAUNCH_NS = 5 * US  # the host hands one kernel to a stream
 COSTS = Costs()
@@ -46,11 +46,11 @@ class Program:
     def text(self) -> str:
         """The program as a table."""
         head = (
-            f"device: {self.capacity:,} B, at most {self.cache_bytes:,} B of it free in the pool; "
+            f"device: {format_bytes(self.capacity)}, at most {format_bytes(self.cache_bytes)} of it free in the pool; "
             f"every {self.step_ticks} ticks the host waits for both streams"
         )
         rows = [
-            f"ticks {t.start:>3} to {t.end:>3}, stream {t.stream}  {t.name}: {t.size:,} B, work {t.work_ns:,} ns"
+            f"ticks {t.start:>2} to {t.end:>2}, stream {t.stream}, work {t.work_ns // US:>3} us: {format_bytes(t.size)}"
             for t in self.tensors
         ]
         return "\n".join([head, *rows])
