@@ -148,4 +148,3 @@ def test_feedback_shows_the_first_free_that_need_not_have_gone_to_the_device():
     assert said.where == played.PUBLIC
     assert said.picture.svg().startswith("<svg")
     assert said.expected.endswith("in the pool's calls, as the reference takes")
-
