@@ -103,6 +103,15 @@ def all_sheets() -> list[Sheet]:
     return found
 
 
+def sheet_files() -> dict[str, Path]:
+    """Exercise to the file of its sheet."""
+    return {
+        sheet.exercise: path
+        for path in sorted(HERE.glob("sheet_lab*.py"))
+        for sheet in loaded(path.stem).SHEETS
+    }
+
+
 def loaded(name: str):
     """A module beside this file, imported once."""
     if name not in sys.modules:
