@@ -91,9 +91,6 @@ def answers(sheet: Sheet) -> list[str]:
 
 def plays(exercise: str, answer: str, first: int, count: int) -> list[Played]:
     """``answer`` to ``exercise`` in ``count`` courses from number ``first`` on, each with a learner of its own."""
-    from gpulab.report import charts
-
-    charts.memory_map = lambda *_, **__: None  # this process draws nothing: that takes longer than judging
     sheet = next(sheet for sheet in all_sheets() if sheet.exercise == exercise)
     hands_in = sheet.right if answer == RIGHT else sheet.wrong[answer].hands_in
     found = []
@@ -103,6 +100,13 @@ def plays(exercise: str, answer: str, first: int, count: int) -> list[Played]:
         measured = _MEASURED.search(" ".join(score.notes))
         found.append(Played(score.build_share, int(measured[1]) if measured else None, score.tag))
     return found
+
+
+def draw_nothing() -> None:
+    """For a process that only judges: drawing takes longer."""
+    from gpulab.report import charts
+
+    charts.memory_map = lambda *_, **__: None
 
 
 def section(sheet: Sheet, played: dict[str, list[Played]]) -> str:
@@ -152,7 +156,7 @@ def main() -> None:
     parts, sheets = stored(), {sheet.exercise: sheet for sheet in all_sheets()}
     wanted = [name for name in given.only or sheets if given.all or given.only or stale(name, parts)]
     jobs = {}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=draw_nothing) as pool:
         for name in wanted:
             for answer in answers(sheets[name]):
                 for first in range(0, given.secrets, CHUNK):
