@@ -27,7 +27,8 @@ from gpulab.units import whole
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
-_HOOKS = (*"prepare take give trim grown reached collect segment_size shelf_for keep".split(),)
+_HOOKS = ("prepare", "take", "give", "trim", "grown", "reached", "collect")
+_HOOKS += ("segment_size", "shelf_for", "keep")
 
 
 class Pool(ABC):
@@ -63,8 +64,7 @@ class Pool(ABC):
         self.capacity = positive_bytes("A pool", "a capacity", capacity)
         self.limit = None if limit is None else positive_bytes("A pool", "a limit", limit)
         self.alignment = ALIGNMENT
-        self.rules = dict(rules or {})
-        self.clock = clock or Clock()
+        self.rules, self.clock = dict(rules or {}), clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
         self.costs, self.progress, self.segments = costs, progress or Streams(self.clock), books or Segments()
         self._wanted: dict[int, tuple[int, str, int]] = {}  # waiting claims: asked bytes, owner, stream
