@@ -18,6 +18,7 @@ from autograder.checks.played import CAP
 from autograder.course import Course
 from autograder.judge import Sitting
 from autograder.verdict import Commitments
+from gpulab.report import charts
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sheets import all_sheets, course_of, graded, score_of
@@ -27,6 +28,12 @@ BUILDS = [name for name, sheet in SHEETS.items() if sheet.builds]
 WRONG = [(name, wrong) for name, sheet in SHEETS.items() for wrong in sheet.wrong]
 CONSTANTS = [(name, n) for name, sheet in SHEETS.items() for n in range(len(sheet.constants))]
 LONG = {"02.first-fit"}  # has its own file: its traces are long
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """Drawing takes longer than judging."""
+    monkeypatch.setattr(charts, "memory_map", lambda *_, **__: None)
 
 
 def called(pair):
@@ -59,7 +66,7 @@ def test_an_exercise_knows_at_least_six_misconceptions(name):
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "wrong"), WRONG, ids=called)
-def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale):
+def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale, no_pictures):
     sheet, played = SHEETS[name], SHEETS[name].wrong[wrong]
     for number in range(scale(2)):
         learner = f"learner {number}"
@@ -72,7 +79,7 @@ def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale):
 
 
 @pytest.mark.parametrize(("name", "n"), CONSTANTS, ids=called)
-def test_a_constant_answer_earns_at_most_a_quarter(name, n):
+def test_a_constant_answer_earns_at_most_a_quarter(name, n, no_pictures):
     sheet = SHEETS[name]
     times = 3 if sheet.builds else 12  # answers are one draw a learner, builds twelve
     shares = [
@@ -96,7 +103,7 @@ def shipped():
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
-def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name):
+def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name, no_pictures):
     sheet, course = SHEETS[name], course_of(0)
     handed = shipped()
     if exercises()[name].function:
@@ -139,7 +146,7 @@ class Unanswered(Exception):
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_a_short_adapter_around_gpulab_earns_at_most_half_of_a_build(name):
+def test_a_short_adapter_around_gpulab_earns_at_most_half_of_a_build(name, no_pictures):
     for shortcut in SHEETS[name].shortcuts:
         source = [line.strip() for line in inspect.getsource(shortcut).splitlines()]
         body = [line for line in source if line and not line.startswith(("class ", "def ", '"""'))]
@@ -174,7 +181,7 @@ def test_over_the_socket_a_wrong_build_gets_the_same_score(name, kernel):
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_nothing_of_a_graded_input_stands_in_the_feedback(name):
+def test_nothing_of_a_graded_input_stands_in_the_feedback(name, no_pictures):
     sheet, course = SHEETS[name], course_of(0)
     secret = sheet.secret_numbers(course) if sheet.secret_numbers else set()
     for wrong in sheet.wrong.values() if secret else ():
