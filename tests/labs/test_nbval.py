@@ -94,9 +94,14 @@ def test_a_release_runs_to_its_end_and_each_unsolved_exercise_says_so(source, tm
     ).execute()  # raises if a cell does
     unsolved = {graded_exercise(cell): cell for cell in nb.cells if graded_exercise(cell)}
     assert unsolved
-    assert [cell.id for cell in code_cells(nb) if len(cell.source.splitlines()) > 25] == []
+    assert [cell.id for cell in code_cells(nb) if len(cell.source.splitlines()) > longest(cell)] == []
     silent = [name for name, cell in unsolved.items() if not POLITE.search(shown(cell))]
     assert silent == []
+
+
+def longest(cell) -> int:
+    """25 lines, or 50 for a class to write: its contract stands in the docstrings."""
+    return 50 if "yours to write" in cell.source else 25
 
 
 def shown(cell) -> str:

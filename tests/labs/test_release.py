@@ -113,7 +113,7 @@ _LOADED = """
 import sys
 from autograder import release
 print(release.build(sys.argv[1]))
-heavy = ("nbgrader", "nbformat", "jsonschema", "numpy", "altair")
+heavy = ("nbgrader", "nbformat", "jsonschema", "altair", "scipy")
 print([name for name in heavy if name in sys.modules])
 """
 

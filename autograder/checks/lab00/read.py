@@ -98,8 +98,8 @@ def _diagnosed(story: Story, answers: dict, wrong: list[str]) -> tuple[str, Feed
         "what the ledger says",
         f"{field} = {f'{got:,}' if type(got) is int else repr(got)[:40]}",
         question,
-        _picture(story),
-        "Your own ledger: who held which bytes.",
+        _picture(story, field),
+        "Your own ledger: " + ("who held which bytes." if field == "peak_bytes" else "what ran when."),
     )
     return tag, told
 
@@ -144,10 +144,12 @@ def _where(story: Story, field: str) -> str:
     }[field]
 
 
-def _picture(story: Story) -> object:
-    from gpulab.report.charts import memory_map
+def _picture(story: Story, field: str) -> object:
+    from gpulab.report.charts import lanes, memory_map
 
-    return memory_map(story.ledger, title="Your ledger: bytes held")
+    if field == "peak_bytes":
+        return memory_map(story.ledger, title="Your ledger: bytes held")
+    return lanes(story.ledger, by="stream", title="Your ledger: what ran when")
 
 
 def _is(value: object, key: int) -> bool:
