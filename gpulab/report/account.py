@@ -12,13 +12,13 @@ R - U, spare = F - R. No optimum is searched, so U is a lower bound of what coul
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 
 from gpulab.errors import BrokenLaw
-from gpulab.report.books import Books
-from gpulab.report.looked_through import LookedThrough
-from gpulab.telemetry.events import Opened
+from gpulab.report.charges import Cause, Charges
+from gpulab.report.levels import instants, levels
+from gpulab.telemetry.events import Arrived
 from gpulab.telemetry.ledger import Ledger
 
 TERMS = ("used", "stranded", "fragmented", "unscheduled", "spare")
@@ -74,17 +74,15 @@ class Account:
         known = levels(ledger)
         if not known:
             raise ValueError("This ledger opened no resource: there is no capacity to account for.")
+        self._ledger, self._charged = ledger, None
         self.level = known[0] if level is None else level
         if self.level not in known:
             raise ValueError(f"There is no level {level!r} in this ledger; there are: {', '.join(known)}.")
         self._times: list[int] = []
         self._terms: list[tuple[int, ...]] = []
-        for time_ns, terms in _sweep(ledger, *self.level.split("→")):
-            if self._times and self._times[-1] == time_ns:
-                self._terms[-1] = terms
-            else:
-                self._times.append(time_ns)
-                self._terms.append(terms)
+        for time_ns, books, _ in instants(ledger, *self.level.split("→")):
+            self._times.append(time_ns)
+            self._terms.append(books.terms())
         self.start_ns, self.end_ns = self._times[0], max(ledger.end_ns, self._times[0])
         self._sums = [(0,) * 6]  # unit * ns of each term from the start to the i-th change
         for index in range(1, len(self._times)):
@@ -100,50 +98,54 @@ class Account:
 
     def __call__(self, t0: int | None = None, t1: int | None = None) -> Terms:
         """The terms over ``[t0, t1)`` in unit * ns; the whole run by default."""
-        t0 = self.start_ns if t0 is None else t0
-        t1 = self.end_ns if t1 is None else t1
-        if not self.start_ns <= t0 <= t1 <= self.end_ns:
-            raise ValueError(
-                f"[{t0:,}, {t1:,}) ns is no window of the run, {self.start_ns:,} to {self.end_ns:,} ns."
-            )
+        t0, t1 = self._window(t0, t1)
         return Terms(*(b - a for a, b in zip(self._until(t0), self._until(t1), strict=True)))
 
     def steps(self) -> list[tuple[int, Terms]]:
         """``(time_ns, terms)`` at each change, in order: the account as a series."""
         return [(t, Terms(*terms)) for t, terms in zip(self._times, self._terms, strict=True)]
 
+    def by_owner(self, t0: int | None = None, t1: int | None = None) -> dict[str, Terms]:
+        """The terms over ``[t0, t1)`` of each owner, in order of their first claims.
+
+        *Used* and *stranded* are charged to who holds, *fragmented* and *unscheduled* to whose claim waits for these
+        units; *spare* to nobody, so an owner's capacity is the sum of the four, and all owners' together lack
+        only the spare. Claims without an owner are those of ``""``. Cost: a second pass when first asked.
+        """
+        return self._grouped({}, *self._window(t0, t1))
+
+    def by_tenant(self, t0: int | None = None, t1: int | None = None) -> dict[str, Terms]:
+        """``by_owner`` with the owners of a tenant's requests in one; an owner without a request is its own tenant."""
+        tenants = {fact.owner: fact.tenant for fact in self._ledger.of(Arrived)}
+        return self._grouped(tenants, *self._window(t0, t1))
+
+    def causes(self, n: int = 10, t0: int | None = None, t1: int | None = None) -> list[Cause]:
+        """The ``n`` largest losses in ``[t0, t1)``, a claim and a term each, with the facts behind it."""
+        return self._charges().causes(n, *self._window(t0, t1))
+
+    def _charges(self) -> Charges:
+        if self._charged is None:
+            self._charged = Charges(self._ledger, *self.level.split("→"))
+        return self._charged
+
+    def _grouped(self, names: Mapping[str, str], t0: int, t1: int) -> dict[str, Terms]:
+        charges, sums = self._charges(), {}
+        for claim, terms in sorted(charges.by_claim(t0, t1).items()):
+            owner = charges.owners[claim]
+            name = names.get(owner, owner)
+            sums[name] = [a + b for a, b in zip(sums.get(name, (0, 0, 0, 0)), terms, strict=True)]
+        return {name: Terms(sum(terms), *terms, 0) for name, terms in sums.items()}
+
+    def _window(self, t0: int | None, t1: int | None) -> tuple[int, int]:
+        t0 = self.start_ns if t0 is None else t0
+        t1 = self.end_ns if t1 is None else t1
+        if not self.start_ns <= t0 <= t1 <= self.end_ns:
+            raise ValueError(
+                f"[{t0:,}, {t1:,}) ns is no window of the run, {self.start_ns:,} to {self.end_ns:,} ns."
+            )
+        return t0, t1
+
     def _until(self, time_ns: int) -> tuple[int, ...]:
         index = bisect_right(self._times, time_ns) - 1
         lasted = time_ns - self._times[index]
         return tuple(s + lasted * t for s, t in zip(self._sums[index], self._terms[index], strict=True))
-
-
-def levels(ledger: Ledger) -> list[str]:
-    """The levels of ``ledger``, outermost first: ``['device→pool', 'pool→extent', 'device→extent']``.
-
-    The capacity of a level is what the one before it granted; the last looks through the pool.
-    """
-    opened = ledger.of(Opened)
-    found = []
-    for resource in opened:
-        inner = [other.resource for other in opened if other.inside == resource.resource]
-        found += [f"{resource.resource}→{name}" for name in inner] or [f"{resource.resource}→extent"]
-    return found + [f"{resource.inside}→extent" for resource in opened if resource.inside]
-
-
-def _sweep(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The terms after each instant at which anything of this level changed."""
-    opened = {fact.resource: fact for fact in ledger.of(Opened)}
-    pool = next((fact.resource for fact in opened.values() if fact.inside == outer), None)
-    if pool and inner == "extent":
-        books: Books | LookedThrough = LookedThrough(outer, pool)
-    else:
-        books = Books(outer, opened[outer].inside, liquid=pool is not None)
-    time_ns, changed = opened[outer].time_ns, False
-    for serial, fact in enumerate(ledger):
-        if changed and fact.time_ns > time_ns:
-            yield time_ns, books.terms()
-            changed = False
-        if books.note(serial, fact):
-            time_ns, changed = fact.time_ns, True
-    yield time_ns, books.terms()

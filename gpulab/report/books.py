@@ -1,95 +1,62 @@
-"""Who holds and who waits at one resource, kept up to date fact by fact; the arithmetic of the account."""
+"""Who holds and who waits at one resource, kept up to date fact by fact."""
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterator
 
 from gpulab.errors import BrokenLaw
-from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Opened, Returned, TimedOut, Used, Withdrawn
-from gpulab.telemetry.shape import Contiguous, Free, Shape
-
-
-def split_free(free: Free, waiting: Iterable[Shape]) -> tuple[int, int, int]:
-    """``(unscheduled, fragmented, spare)`` of the free extents, given the shapes that wait.
-
-    ``waiting`` is in order of its claims; of equal sizes the earlier goes first.
-    """
-    by_size = sorted(waiting, key=lambda shape: shape.size)
-    return split_sorted(free, by_size, any(shape.divisible for shape in by_size))
-
-
-def split_sorted(free: Free, by_size: Iterable[Shape], divisible: bool) -> tuple[int, int, int]:
-    """``split_free`` of shapes in order of size; ``divisible``: some of them may be."""
-    left = total = sum(length for _, length in free)
-    reached = []
-    for shape in by_size:
-        if shape.size <= left:
-            left -= shape.size
-            reached.append(shape)
-        elif shape.divisible and left:
-            reached.append(shape)
-            left = 0
-        elif not divisible:
-            break  # the rest is at least as large, and none of it takes a part
-    placed = _stack(free, reached) if _stackable(free, reached) else _place(free, reached)
-    return placed, total - left - placed, left
-
-
-def _place(free: Free, shapes: list[Shape]) -> int:
-    placed = 0
-    for shape in shapes:
-        got = shape.take(free)
-        if got is not None:
-            placed += sum(length for _, length in got[0])
-            free = got[1]
-    return placed
-
-
-def _stackable(free: Free, shapes: list[Shape]) -> bool:
-    """All are plain stretches whose alignment every hole and every size keeps."""
-    aligns = {shape.align if type(shape) is Contiguous and not shape.divisible else 0 for shape in shapes}
-    if len(aligns) != 1 or 0 in aligns:
-        return False
-    align = aligns.pop()
-    return all(shape.size % align == 0 for shape in shapes) and all(start % align == 0 for start, _ in free)
-
-
-def _stack(free: Free, shapes: list[Contiguous]) -> int:
-    """What ``_place`` finds, in one walk: sizes only grow, so a hole too short for one is for all after."""
-    placed, holes = 0, iter(length for _, length in free)
-    room = next(holes, 0)
-    for shape in shapes:
-        while room < shape.size:
-            room = next(holes, None)
-            if room is None:
-                return placed
-        room -= shape.size
-        placed += shape.size
-    return placed
+from gpulab.report.reach import Line, reach, shares, split_sorted
+from gpulab.telemetry.events import (
+    Claimed,
+    Fact,
+    Freed,
+    Granted,
+    Grew,
+    Opened,
+    Returned,
+    TimedOut,
+    Used,
+    Withdrawn,
+)
+from gpulab.telemetry.shape import Free, Shape, Units
 
 
 class Books:
-    """Who holds and who waits at one resource, kept up to date fact by fact."""
+    """Who holds and who waits at one resource, kept up to date fact by fact.
 
-    def __init__(self, resource: str, outside: str = "", *, liquid: bool = False) -> None:
-        self.resource, self.outside = resource, outside
+    ``outside`` names the resource whose grants are the capacity of this one. ``shared``: only those of its grants
+    that go to this one's name; else all. Claims of owners in ``without`` are none of this book's.
+    """
+
+    def __init__(
+        self,
+        resource: str,
+        outside: str = "",
+        *,
+        liquid: bool = False,
+        shared: bool = False,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
+        self.resource, self.outside, self.shared, self.without = resource, outside, shared, without
         self.liquid = liquid  # grants have no address here, or it does not matter
         self.capacity = self.granted = self.used = 0
         self.starts: list[int] = []  # of the holes, sorted
         self.lengths: list[int] = []
         self.mine: dict[int, Shape] = {}  # all claims that were ever made at this resource
         self.divisible = False  # some of them are
+        self.placeless = True  # all of them take any units
         self.held: dict[int, list[int]] = {}  # claim -> [start, size, used]
         self.outer: dict[int, tuple[int, int] | None] = {}  # claims at the resource outside, once granted
-        self.waiting: list[tuple[int, int]] = []  # (size, claim), sorted
+        self.line = Line()
+        self._told: set[int] = set()  # claims in reach when that was asked last
 
     def note(self, serial: int, fact: Fact) -> bool:
         """Take ``fact`` in; True if it concerns this resource and may change a term."""
         match fact:
             case Opened(resource=self.resource):
                 self.add(0, fact.capacity)
-            case Claimed(resource=self.resource):
+            case Claimed(resource=self.resource) if fact.owner not in self.without:
                 self._claim(serial, fact)
-            case Claimed(resource=self.outside):
+            case Claimed(resource=self.outside) if not self.shared or fact.owner == self.resource:
                 self.outer[fact.claim] = None
                 return False
             case Granted() if fact.claim in self.mine:
@@ -104,6 +71,8 @@ class Books:
                 self._use(serial, fact)
             case Returned() if fact.claim in self.mine:
                 self._take_part(serial, fact)
+            case Grew() if fact.claim in self.mine:
+                self._grow(serial, fact)
             case Freed() if fact.claim in self.mine:
                 self._give_back(serial, fact.claim)
             case Freed() if fact.claim in self.outer:
@@ -115,13 +84,40 @@ class Books:
         return True
 
     def terms(self) -> tuple[int, ...]:
-        stranded = self.granted - self.used
-        free = self.capacity - self.granted
-        if not self.waiting or free == 0:
+        """Capacity and the five terms now."""
+        stranded, free = self.granted - self.used, self.capacity - self.granted
+        if self.placeless and not self.divisible:
+            self.line.settle(free)
+            unscheduled = self.line.units
+            return self.capacity, self.used, stranded, 0, unscheduled, free - unscheduled
+        if not self.line.entries or free == 0:
             return self.capacity, self.used, stranded, 0, 0, free
-        shapes = (self.mine[claim] for _, claim in self.waiting)
-        unscheduled, fragmented, spare = split_sorted(self.free(), shapes, self.divisible)
+        unscheduled, fragmented, spare = split_sorted(self.free(), self.shapes(), self.divisible)
         return self.capacity, self.used, stranded, fragmented, unscheduled, spare
+
+    def shapes(self) -> Iterator[Shape]:
+        """What waits, smallest first."""
+        return (self.mine[claim] for _, claim in self.line.entries)
+
+    def in_reach(self) -> dict[int, bool]:
+        """The claims that came into reach (True), or left it, since this was asked last."""
+        line, free = self.line, self.capacity - self.granted
+        if self.divisible:
+            now = {line.entries[place][1] for place, *_ in reach(free, self.shapes(), True)}
+            moved = {claim: claim in now for claim in sorted(now ^ self._told)}
+        else:
+            line.settle(free)
+            moved, line.moved = line.moved, {}
+            now = self._told.difference(claim for claim, inside in moved.items() if not inside)
+        self._told = now.union(claim for claim, inside in moved.items() if inside)
+        return moved
+
+    def charged(self) -> dict[int, tuple[int, int]]:
+        """Unscheduled and fragmented units of each waiting claim that has some, now."""
+        if not self.line.entries or self.capacity == self.granted:
+            return {}
+        found = shares(self.free(), self.shapes(), self.divisible)
+        return {self.line.entries[place][1]: terms for place, *terms in found}
 
     def free(self) -> Free:
         if self.liquid:
@@ -158,7 +154,8 @@ class Books:
             raise _broken(serial, fact.claim, "was made before", "claimed")
         self.mine[fact.claim] = fact.shape
         self.divisible = self.divisible or fact.shape.divisible
-        insort(self.waiting, (fact.shape.size, fact.claim))
+        self.placeless = self.placeless and type(fact.shape) is Units
+        self.line.add(fact.shape.size, fact.claim)
 
     def _grant(self, serial: int, fact: Granted) -> None:
         self.held[fact.claim] = [fact.start, fact.size, fact.size]
@@ -188,6 +185,18 @@ class Books:
         self.used -= max(0, held[2] - held[1])  # idle units go first
         held[2] = min(held[1:])
 
+    def _grow(self, serial: int, fact: Grew) -> None:
+        held = self.held.get(fact.claim)
+        if held is None or held[0] >= 0 or fact.units <= 0:
+            raise _broken(serial, fact.claim, f"grows by {fact.units:,}", "returned" if held else "held")
+        held[1] += fact.units
+        held[2] += fact.units
+        self.granted += fact.units
+        self.used += fact.units
+        if self.granted > self.capacity:
+            said = f"makes {self.granted:,} granted of {self.capacity:,}"
+            raise _broken(serial, fact.claim, said, "capacity")
+
     def _give_back(self, serial: int, claim: int) -> None:
         if claim not in self.held:
             raise _broken(serial, claim, "is not held", "held")
@@ -210,11 +219,8 @@ class Books:
 
     def _leave(self, serial: int, claim: int) -> None:
         """End the claim's waiting."""
-        entry = (self.mine[claim].size, claim)
-        index = bisect_left(self.waiting, entry)
-        if index == len(self.waiting) or self.waiting[index] != entry:
+        if not self.line.remove(self.mine[claim].size, claim):
             raise _broken(serial, claim, "does not wait", "waiting")
-        del self.waiting[index]
 
     def _join(self, start: int, size: int) -> None:
         starts, lengths = self.starts, self.lengths

@@ -5,11 +5,23 @@ waiting; ``Granted``, ``Withdrawn`` or ``TimedOut`` closes it. ``Refused`` does 
 until its caller gives up or tries again. A grant ends with ``Freed``.
 
 *Work* is what the host hands over to a device, numbered in that order: a kernel (``Launched``), a copy
-(``Sent``), a mark, a wait. The device says when it ``Started`` and ``Ended``; these times may be much later.
+(``Sent``), a mark, a wait. The device says when it ``Started`` and ``Ended``; these times may be much later. What
+happens to requests is told in ``requests``.
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
+from gpulab.telemetry.requests import (
+    Answered,
+    Arrived,
+    Dropped,
+    Finished,
+    Preempted,
+    Prefilled,
+    Reused,
+    Stepped,
+)
 from gpulab.telemetry.shape import Shape
 
 
@@ -90,6 +102,18 @@ class Returned:
     """``units`` of the claim's grant went back, idle ones first; the rest is held on.
 
     Only a grant of units without an address (KV blocks) can shrink so; its last units go with ``Freed``.
+    """
+
+    time_ns: int
+    claim: int
+    units: int
+
+
+@dataclass(slots=True)
+class Grew:
+    """``units`` more are in the claim's grant, and do their work unless ``Used`` says otherwise.
+
+    Only a grant of units without an address (KV blocks) can grow so: once a job and stretch, not once a block.
     """
 
     time_ns: int
@@ -199,26 +223,6 @@ class Closed:
     time_ns: int
 
 
-_ALL = (
-    Opened,
-    Claimed,
-    Granted,
-    Refused,
-    Withdrawn,
-    TimedOut,
-    Used,
-    Returned,
-    Freed,
-    Attached,
-    Launched,
-    Sent,
-    Started,
-    Ended,
-    Marked,
-    Waited,
-    Occupied,
-    Closed,
-)
 Fact = (
     Opened
     | Claimed
@@ -228,6 +232,7 @@ Fact = (
     | TimedOut
     | Used
     | Returned
+    | Grew
     | Freed
     | Attached
     | Launched
@@ -237,6 +242,14 @@ Fact = (
     | Marked
     | Waited
     | Occupied
+    | Arrived
+    | Reused
+    | Stepped
+    | Prefilled
+    | Preempted
+    | Finished
+    | Dropped
+    | Answered
     | Closed
 )
-KINDS: dict[str, type] = {kind.__name__: kind for kind in _ALL}
+KINDS: dict[str, type] = {kind.__name__: kind for kind in get_args(Fact)}

@@ -9,7 +9,8 @@ from gpulab.memory.arena import FirstFit
 from gpulab.memory.pools import CuPyPool
 from gpulab.memory.replay import ByteClaim, replay
 from gpulab.report.account import TERMS, Account, Terms, levels
-from gpulab.report.books import Books, split_free
+from gpulab.report.books import Books
+from gpulab.report.reach import split_free
 from gpulab.telemetry.events import (
     Claimed,
     Closed,

@@ -9,20 +9,29 @@ from gpulab.errors import BrokenLaw, TraceFault
 from gpulab.telemetry.clock import Clock
 from gpulab.telemetry.events import (
     KINDS,
+    Answered,
+    Arrived,
     Attached,
     Claimed,
     Closed,
+    Dropped,
     Ended,
+    Finished,
     Freed,
     Granted,
+    Grew,
     Launched,
     Marked,
     Occupied,
     Opened,
+    Preempted,
+    Prefilled,
     Refused,
     Returned,
+    Reused,
     Sent,
     Started,
+    Stepped,
     TimedOut,
     Used,
     Waited,
@@ -55,6 +64,18 @@ WORK = [
     Ended(11, 0),
     Marked(12, 2, "main"),
     Waited(12, 3, "side", 2),
+]
+
+SERVED = [
+    Arrived(12, 0, "r0", "chat", 40, 3),
+    Reused(12, 0, 16),
+    Grew(12, 0, 1),
+    Stepped(12, "kv", 12, 1, 0, 0, 0, 0, 0),
+    Prefilled(12, 0, 24),
+    Preempted(12, 0, 0),
+    Dropped(12, 0, "timed out"),
+    Finished(12, 0, 3, 7),
+    Answered(12, 0),
 ]
 
 
@@ -187,7 +208,7 @@ def test_columns_are_whole_number_arrays_with_the_serial_in_front():
 
 def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:], *WORK]
+    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:], *WORK, *SERVED]
     Ledger(facts).to_jsonl(path)
 
     assert {type(fact).__name__ for fact in facts} == set(KINDS)

@@ -1,0 +1,47 @@
+"""The levels of a ledger, who grants to whom, and the books of one of them through time."""
+
+from collections.abc import Iterator
+
+from gpulab.report.books import Books
+from gpulab.report.looked_through import LookedThrough
+from gpulab.telemetry.events import Opened
+from gpulab.telemetry.ledger import Ledger
+
+
+def levels(ledger: Ledger) -> list[str]:
+    """The levels of ``ledger``, outermost first: ``['device→pool', 'pool→extent', 'device→extent']``.
+
+    The capacity of a level is what the one before it granted; the last looks through the pool, or all of
+    them: ``['device→a, b', 'a→extent', 'b→extent', 'device→extent']``.
+    """
+    opened = ledger.of(Opened)
+    found = []
+    for resource in opened:
+        inner = [other.resource for other in opened if other.inside == resource.resource]
+        found.append(f"{resource.resource}→{', '.join(inner) or 'extent'}")
+    return found + [f"{name}→extent" for name in dict.fromkeys(r.inside for r in opened if r.inside)]
+
+
+def instants(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, Books | LookedThrough, set[int]]]:
+    """The books after each instant at which anything of this level changed, and the claims that did."""
+    opened = {fact.resource: fact for fact in ledger.of(Opened)}
+    books, time_ns, changed, claims = books_of(opened, outer, inner), opened[outer].time_ns, False, set()
+    for serial, fact in enumerate(ledger):
+        if changed and fact.time_ns > time_ns:
+            yield time_ns, books, claims
+            changed, claims = False, set()
+        if books.note(serial, fact):
+            time_ns, changed = fact.time_ns, True
+            claims.add(getattr(fact, "claim", -1))
+    if changed:
+        yield time_ns, books, claims
+
+
+def books_of(opened: dict[str, Opened], outer: str, inner: str = "") -> Books | LookedThrough:
+    """Empty books of the level ``outer→inner``; with ``extent`` a resource with pools inside is looked through."""
+    pools = [fact.resource for fact in opened.values() if fact.inside == outer]
+    if pools and inner == "extent":
+        return LookedThrough(outer, pools)
+    inside = opened[outer].inside
+    shared = sum(fact.inside == inside for fact in opened.values()) > 1
+    return Books(outer, inside, liquid=bool(pools), shared=bool(inside) and shared)
