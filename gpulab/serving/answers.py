@@ -43,20 +43,24 @@ def read(answer: object, now_ns: int) -> Decision:
         _chunks(answer.get("prefill"), now_ns),
         _moment(answer.get("wake"), now_ns),
     )
-    for name, ids in (("admit", said.admit), ("preempt", [i for i, _ in said.preempt]), ("reject", said.reject)):
+    for name, ids in (
+        ("admit", said.admit),
+        ("preempt", [i for i, _ in said.preempt]),
+        ("reject", said.reject),
+    ):
         twice = next((i for i in ids if ids.count(i) > 1), None) if len(set(ids)) < len(ids) else None
         if twice is not None:
-            raise fault(f"{name} names request {twice} twice", "twice", now_ns, request=twice)
+            raise fault(f"{name} names request {twice} twice", "twice", now_ns, {"request": twice})
     return said
 
 
-def fault(what: str, law: str, now_ns: int, **numbers: object) -> PolicyFault:
+def fault(what: str, law: str, now_ns: int, numbers: dict | None = None) -> PolicyFault:
     """The error of a policy: ``what`` happened, and when."""
     return PolicyFault(
         f"At {now_ns:,} ns {what}. Nothing of this answer was done; the ledger has everything up to here.",
         law=law,
         now_ns=now_ns,
-        **numbers,
+        **(numbers or {}),
     )
 
 
@@ -76,7 +80,9 @@ def _preempted(value: object, now_ns: int) -> list[tuple[int, str]]:
     found = []
     for item in value:
         if isinstance(item, str) or not isinstance(item, Sequence) or len(item) != 2 or item[1] not in WAYS:
-            raise fault(f'preempt has {shown(item)}; [id, "recompute"] or [id, "swap"] is needed', "answer", now_ns)
+            raise fault(
+                f'preempt has {shown(item)}; [id, "recompute"] or [id, "swap"] is needed', "answer", now_ns
+            )
         found.append((_number(item[0], "preempt", now_ns), item[1]))
     return found
 

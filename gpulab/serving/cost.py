@@ -95,7 +95,9 @@ def load(name: str | Path) -> StepCost:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError:
-        raise SpecFault(f"There is no {name!s}; there are: {', '.join(names())}, or give a .toml file.") from None
+        raise SpecFault(
+            f"There is no {name!s}; there are: {', '.join(names())}, or give a .toml file."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise SpecFault(f"{path} is no TOML file: {wrong}") from None
     fields = {**found, "kv_blocks": found.get("kv_blocks")}

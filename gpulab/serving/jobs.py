@@ -99,13 +99,13 @@ class Batch:
 
     def ended(self) -> list[Job]:
         """The jobs that have just made their last token, in the order in which they joined."""
-        found = []
+        found: dict[int, Job] = {}  # who was put out and came back may stand in the heap twice
         while self._due and self._due[0][0] <= self.steps:
             due, name = heapq.heappop(self._due)
             job = self.jobs.get(name)
             if job is not None and due == job.joined + job.request.output_tokens - job.generated:
-                found.append(job)
-        return sorted(found, key=lambda job: job.joined)
+                found[name] = job
+        return sorted(found.values(), key=lambda job: job.joined)
 
     def blocks_for(self, steps: int) -> int:
         """Blocks that all jobs together take in the next ``steps`` steps."""
@@ -130,9 +130,7 @@ class Batch:
         """Do ``steps`` steps: the jobs that took blocks, each with how many."""
         rounds, rest = divmod(steps, self.block_tokens)
         start, size = self.steps % self.block_tokens, self.block_tokens
-        more = {
-            name for step in range(rest) for name in self._phases[(start + step) % size]
-        }
+        more = {name for step in range(rest) for name in self._phases[(start + step) % size]}
         grown = []
         if rounds:
             grown = [(job, rounds + (name in more)) for name, job in self.jobs.items() if job.phase >= 0]

@@ -140,6 +140,7 @@ class View:
     def __init__(
         self,
         now_ns: int,
+        *,
         waiting: Listed,
         running: Listed,
         free_blocks: int,

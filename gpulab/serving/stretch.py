@@ -1,20 +1,30 @@
 """How many decode steps can be done in one go: computed at once, or counted one by one."""
 
 import math
+from typing import NamedTuple
 
 from gpulab.serving.jobs import Batch
 
 
-def leap(
-    batch: Batch, free_blocks: int, start_ns: int, base_ps: int, slope_ps: int, until_ns: int | None
-) -> int:
+class Ahead(NamedTuple):
+    """Where a stretch starts, how long its first step takes, and by how much each is longer than the last."""
+
+    start_ns: int
+    base_ps: int
+    slope_ps: int
+    free_blocks: int
+    until_ns: int | None  # when something comes from outside
+
+
+def leap(batch: Batch, ahead: Ahead) -> int:
     """Steps until a job ends, blocks run out, or the first step boundary at or after ``until_ns``; 1 at least."""
     steps = batch.steps_to_end()
-    within = batch.steps_within(free_blocks)
+    within = batch.steps_within(ahead.free_blocks)
     if within is not None:
         steps = min(steps, within)
-    if until_ns is not None:
-        steps = min(steps, steps_until((until_ns - start_ns) * 1000, base_ps, slope_ps))
+    if ahead.until_ns is not None:
+        wanted_ps = (ahead.until_ns - ahead.start_ns) * 1000
+        steps = min(steps, steps_until(wanted_ps, ahead.base_ps, ahead.slope_ps))
     return max(1, steps)
 
 
@@ -30,11 +40,10 @@ def steps_until(wanted_ps: int, base_ps: int, slope_ps: int) -> int:
     return steps
 
 
-def one_by_one(
-    batch: Batch, free_blocks: int, start_ns: int, base_ps: int, slope_ps: int, until_ns: int | None
-) -> int:
+def one_by_one(batch: Batch, ahead: Ahead) -> int:
     """The same as ``leap``, by looking at every job after every step: slow, and plainly right."""
-    size, steps, elapsed_ps, step_ps = batch.block_tokens, 0, 0, base_ps
+    size, steps, elapsed_ps, step_ps = batch.block_tokens, 0, 0, ahead.base_ps
+    free_blocks = ahead.free_blocks
     have = {
         name: [job.computed + batch.steps - job.joined, job.generated + batch.steps - job.joined, job.blocks]
         for name, job in batch.jobs.items()
@@ -42,7 +51,7 @@ def one_by_one(
     while True:
         steps += 1
         elapsed_ps += step_ps
-        step_ps += slope_ps
+        step_ps += ahead.slope_ps
         for held in have.values():
             if held[0] == held[2] * size:  # every block is full
                 held[2] += 1
@@ -53,5 +62,5 @@ def one_by_one(
             return steps
         if sum(held[0] == held[2] * size for held in have.values()) > free_blocks:
             return steps
-        if until_ns is not None and start_ns + elapsed_ps // 1000 >= until_ns:
+        if ahead.until_ns is not None and ahead.start_ns + elapsed_ps // 1000 >= ahead.until_ns:
             return steps

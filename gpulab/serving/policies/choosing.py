@@ -1,0 +1,71 @@
+"""What several policies do: who fits, who is put out, how a budget is filled."""
+
+from collections.abc import Iterable
+
+from gpulab.serving.policy import JobView, View
+
+
+def newest_out(view: View) -> list[list]:
+    """The running jobs to put out, latest admitted first, until the blocks that the next step lacks are there."""
+    return put_out(view, reversed(list(view.running)))
+
+
+def put_out(view: View, order: Iterable[JobView]) -> list[list]:
+    """The first of ``order`` to put out until the blocks that the next step lacks are there."""
+    out, needed = [], view.need_blocks
+    for job in order:
+        if needed <= 0:
+            break
+        if not job.ready_ns:
+            out.append([job.id, "recompute"])
+            needed -= job.blocks
+    return out
+
+
+def watermark(view: View) -> int:
+    """1 % of the blocks, kept free at admission so that running jobs can grow (vLLM's default)."""
+    return max(1, (view.free_blocks + sum(job.blocks for job in view.running)) // 100)
+
+
+def fitting(view: View, order: Iterable[JobView], spare_blocks: int = 0) -> list[JobView]:
+    """The first of ``order`` for which blocks and seats suffice; the first that does not fit stops the rest."""
+    found, free, seats = [], view.free_blocks - spare_blocks, view.max_jobs - len(view.running)
+    for job in order:
+        need = view.blocks_to_admit(job)
+        if need > free or len(found) >= seats or job.ready_ns:
+            break
+        free -= need
+        found.append(job)
+    return found
+
+
+def whole_prompts(view: View, order: Iterable[JobView], budget: int) -> dict:
+    """Admit jobs of ``order`` whose whole prompts fit into ``budget`` tokens of one step."""
+    chosen = []
+    for job in order:
+        if job.target - job.computed > budget:
+            break
+        budget -= job.target - job.computed
+        chosen.append(job)
+    left = {job.id: job.target - job.computed for job in chosen}
+    return {"admit": list(left), "prefill": {name: tokens for name, tokens in left.items() if tokens}}
+
+
+def chunks(view: View, waiting: Iterable[JobView], running: Iterable[JobView]) -> dict:
+    """Fill what decodes leave of the budget with chunks: of running jobs first, then of jobs let in from ``waiting``."""
+    budget, prefill, admit = view.token_budget - view.decoding, {}, []
+    for job in running:
+        tokens = min(job.left, budget)
+        if tokens > 0 and not job.ready_ns:
+            prefill[job.id] = tokens
+            budget -= tokens
+    if budget > 0 and view.waiting:
+        for job in fitting(view, waiting, watermark(view)):
+            if budget <= 0:
+                break
+            admit.append(job.id)
+            left = job.target - job.computed
+            if left:
+                prefill[job.id] = min(left, budget)
+                budget -= prefill[job.id]
+    return {"admit": admit, "prefill": prefill}
