@@ -114,7 +114,7 @@ class Engine:
             free_blocks=roster.free_blocks,
             need_blocks=roster.lacking(),
             limits=(self.token_budget, self.max_jobs, self.cost.block_tokens),
-            reserves=self.policy.reserves,
+            needs=roster.blocks_to_admit,
         )
         roster.quiet = True
         try:
@@ -136,7 +136,11 @@ class Engine:
         for name in said.admit:
             roster.admit(roster.job(name, "admit"))
         roster.quiet = True  # what the policy did itself is no event for it
-        self._wake, self._plan = said.wake, said.prefill
+        self._wake, self._plan = said.wake, dict(said.prefill)
+        for name in said.admit:  # who was let in just now may have found part of its prompt cached
+            job = roster.views[name]._job
+            if job.id in self._plan and job.computed and not job.ready_ns:
+                self._plan[job.id] = min(self._plan[job.id], job.target - job.computed)
         self._check_plan()
         lacking = roster.lacking()
         if lacking and (self.policy.mixes or not self._plan):
@@ -189,7 +193,11 @@ class Engine:
         self.passes += 0 if self.leap else steps - 1
         self.extrapolated += cost.extrapolated(len(batch), batch.cached_tokens + steps * len(batch))
         self._stretch(steps, len(batch), batch.cached_tokens, base_ps, slope_ps)
-        roster.finish_ended()
+        self._finish()
+
+    def _finish(self) -> None:
+        for job in self._roster.batch.ended():
+            self._roster.finish(job)
 
     def _compute(self) -> None:
         """One step with chunks of prompts, and with the decodes where the policy mixes them."""
@@ -210,7 +218,7 @@ class Engine:
         for name, chunk in plan.items():
             roster.prefilled(roster.views[name]._job, chunk)
         if jobs:
-            roster.finish_ended()
+            self._finish()
         roster.quiet = False
 
     def _stretch(self, steps: int, jobs: int, cached: int, base_ps: int, slope_ps: int) -> None:
@@ -218,7 +226,7 @@ class Engine:
         roster, start = self._roster, self._roster.now_ns
         if jobs:
             for job, blocks in roster.batch.advance(steps):
-                roster.free_blocks -= blocks
+                roster.take(blocks)
                 self.ledger.write(Grew, start, job.claim, blocks)
         end = start + (steps * base_ps + slope_ps * (steps * (steps - 1) // 2)) // 1000
         self._arrive_until(end)

@@ -24,7 +24,18 @@ class Job:
     """
 
     __slots__ = (
-        *("request", "place", "state", "target", "computed", "generated", "joined", "blocks", "claim"),
+        *(
+            "request",
+            "place",
+            "state",
+            "target",
+            "computed",
+            "generated",
+            "joined",
+            "blocks",
+            "claim",
+            "claimed",
+        ),
         *("alone_ps", "evictions", "first_token_ns", "admitted_ns", "ready_ns", "served_ns", "phase"),
     )
 
@@ -32,7 +43,7 @@ class Job:
         self.request, self.place, self.state = request, place, WAITING
         self.target, self.computed, self.generated = request.prompt_tokens, 0, 0
         self.joined = self.blocks = self.alone_ps = self.evictions = self.phase = 0
-        self.claim = self.first_token_ns = self.admitted_ns = -1
+        self.claim = self.claimed = self.first_token_ns = self.admitted_ns = -1
         self.ready_ns = self.served_ns = 0  # a transfer of its KV is under way until then; time it ran
 
     @property

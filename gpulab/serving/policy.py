@@ -6,7 +6,7 @@ nothing is asked. A policy never changes queues: the engine does what it says, a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
 from gpulab.serving.jobs import DECODING, PREFILLING, Batch, Job
@@ -134,7 +134,7 @@ class View:
 
     __slots__ = (
         *("now_ns", "waiting", "running", "free_blocks", "need_blocks"),
-        *("token_budget", "max_jobs", "block_tokens", "_reserves"),
+        *("token_budget", "max_jobs", "block_tokens", "_needs"),
     )
 
     def __init__(
@@ -146,26 +146,21 @@ class View:
         free_blocks: int,
         need_blocks: int,
         limits: tuple[int, int, int],
-        reserves: str,
+        needs: Callable[[Job], int],
     ) -> None:
         self.now_ns, self.waiting, self.running = now_ns, waiting, running
         self.free_blocks, self.need_blocks = free_blocks, need_blocks
         self.token_budget, self.max_jobs, self.block_tokens = limits
-        self._reserves = reserves
+        self._needs = needs
 
     def blocks_to_admit(self, job: JobView) -> int:
         """Blocks that ``job`` takes when it is admitted."""
-        return blocks_to_admit(job._job, self.block_tokens, self._reserves)
+        return self._needs(job._job)
 
     @property
     def decoding(self) -> int:
         """How many jobs decode."""
         return sum(job.decoding for job in self.running)
-
-
-def blocks_to_admit(job: Job, block_tokens: int, reserves: str) -> int:
-    """Blocks a job takes at admission: for its prompt, or for all that it may ever have."""
-    return -(-(job.limit() if reserves == "most" else job.target) // block_tokens)
 
 
 class Policy(ABC):
@@ -174,8 +169,7 @@ class Policy(ABC):
     Attributes:
         mixes: do prompts share steps with decodes? Otherwise a step with prompts has no decodes.
         reserves: blocks at admission: ``"prompt"`` (more are taken as it grows) or ``"most"`` (all that it
-            may ever need). fills: ``"always"``, or ``"empty"``: admits only when nothing runs (a batch of
-            requests that starts and ends together).
+            may ever need).
     """
 
     mixes: bool = True
@@ -187,5 +181,6 @@ class Policy(ABC):
 
         ``{"admit": [id], "preempt": [[id, "recompute" | "swap"]], "reject": [id], "prefill": {id: tokens},
         "wake": ns}``: preempted jobs give their blocks back first, then jobs are admitted in this order, and
-        in the next step ``tokens`` of each prompt named in ``prefill`` are computed.
+        in the next step ``tokens`` of each prompt named in ``prefill`` are computed: fewer of a job that was
+        admitted in the same answer and found more of its prompt cached.
         """

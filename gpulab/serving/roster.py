@@ -11,7 +11,8 @@ from gpulab.errors import PolicyFault
 from gpulab.serving.answers import fault
 from gpulab.serving.cost import StepCost
 from gpulab.serving.jobs import DECODING, ENDED, PREFILLING, WAITING, Batch, Job
-from gpulab.serving.policy import JobView, blocks_to_admit
+from gpulab.serving.policy import JobView
+from gpulab.serving.prefixes import Prefixes
 from gpulab.serving.request import Request
 from gpulab.telemetry.events import (
     Arrived,
@@ -20,8 +21,10 @@ from gpulab.telemetry.events import (
     Finished,
     Freed,
     Granted,
+    Grew,
     Preempted,
     Prefilled,
+    Reused,
     Withdrawn,
 )
 from gpulab.telemetry.ledger import Ledger
@@ -49,12 +52,39 @@ class Roster:
         self.views: dict[int, JobView] = {}
         self.waiting: list[JobView] = []
         self.running: dict[int, JobView] = {}
+        self.prefixes = Prefixes()
         self.transfers: list[tuple[int, int]] = []  # when KV has been moved: (ns, id)
         self._claims = 0
 
     def lacking(self) -> int:
         """Blocks that the next step of the decodes lacks."""
         return max(0, self.batch.blocks_for(1) - self.free_blocks)
+
+    def blocks_to_admit(self, job: Job) -> int:
+        """Free blocks that suffice to admit ``job``: for its prompt, or for all that it may ever have.
+
+        Blocks of its prompt that others hold cost nothing, as far as they lie at its beginning: what is
+        behind a block that nobody holds may be lost when somebody else is admitted first.
+        """
+        return self._blocks(job) - self.prefixes.shared(self._hits(job))
+
+    def _blocks(self, job: Job) -> int:
+        tokens = job.limit() if self.reserves == "most" else job.target
+        return -(-tokens // self.cost.block_tokens)
+
+    def take(self, blocks: int) -> None:
+        """``blocks`` free blocks are somebody's; those without contents go first."""
+        empty = self.free_blocks - len(self.prefixes)
+        if blocks > empty:
+            self.prefixes.forget(blocks - empty)
+        self.free_blocks -= blocks
+
+    def _hits(self, job: Job) -> tuple[int, ...]:
+        """The blocks of ``job``'s prompt that it need not compute: at least one token is left to do."""
+        if job.computed or not job.request.prefix:
+            return ()
+        ids = job.request.prefix[: (job.target - 1) // self.cost.block_tokens]
+        return ids[: self.prefixes.known(ids)]
 
     def arrive(self, request: Request) -> None:
         """``request`` is at the door; one that the whole pool could not hold is turned away."""
@@ -68,7 +98,7 @@ class Roster:
             job.state = ENDED
             return
         self._claim(job, at)
-        self._wait(view)
+        insort(self.waiting, view, key=_place)
 
     def job(self, name: int, verb: str) -> Job:
         """The job to which a policy wants to do ``verb``. ``PolicyFault`` when that is not possible."""
@@ -91,7 +121,7 @@ class Roster:
         job.evictions += 1
         job.state = WAITING
         self.ledger.write(Preempted, self.now_ns, job.id, kept)
-        self._wait(self.views[job.id])
+        insort(self.waiting, self.views[job.id], key=_place)
         if kept:
             job.target = kept
             self._move(job)
@@ -103,7 +133,9 @@ class Roster:
 
     def admit(self, job: Job) -> None:
         """``job`` is served from now on. ``PolicyFault`` when blocks or seats do not suffice."""
-        blocks = blocks_to_admit(job, self.cost.block_tokens, self.reserves)
+        hits = self._hits(job)
+        idle = self.prefixes.idle(hits)
+        blocks = self._blocks(job) - len(hits) + idle
         if blocks > self.free_blocks or len(self.running) >= self.max_jobs:
             raise fault(
                 f"admit names request {job.id}, which needs {blocks:,} blocks and a seat; {self.free_blocks:,} "
@@ -114,10 +146,18 @@ class Roster:
             )
         self._unwait(self.views[job.id])
         self.running[job.id] = self.views[job.id]
-        self.free_blocks -= blocks
-        job.blocks, job.state, job.admitted_ns = blocks, PREFILLING, self.now_ns
+        if blocks != job.claimed:  # a prefix came or went since it claimed
+            self.ledger.write(Withdrawn, self.now_ns, job.claim)
+            self._claim(job, self.now_ns, blocks)
+        self.prefixes.hold(job.id, hits)
+        self.free_blocks -= idle
+        self.take(blocks - idle)
+        job.blocks, job.state, job.admitted_ns = self._blocks(job), PREFILLING, self.now_ns
         self.ledger.write(Granted, self.now_ns, job.claim, -1, blocks)
-        if job.computed:  # its KV was kept elsewhere
+        if hits:
+            job.computed = len(hits) * self.cost.block_tokens
+            self.ledger.write(Reused, self.now_ns, job.id, job.computed)
+        elif job.computed:  # its KV was kept elsewhere
             self._move(job)
 
     def _move(self, job: Job) -> None:
@@ -132,23 +172,19 @@ class Roster:
         self.ledger.write(Prefilled, self.now_ns, job.id, tokens)
         if job.computed < job.target:
             return
+        self.prefixes.publish(job.id, job.request.prefix)
         if job.evictions:
             job.alone_ps += self.cost.step_ps(1, job.target - 1)
         job.generated += 1
         if job.first_token_ns < 0:
             job.first_token_ns = self.now_ns
         if job.generated == job.request.output_tokens:
-            self._finish(job)
+            self.finish(job)
         else:
             job.state = DECODING
             self.batch.join(job)
 
-    def finish_ended(self) -> None:
-        """Those of the batch that made their last token have finished."""
-        for job in self.batch.ended():
-            self._finish(job)
-
-    def _finish(self, job: Job) -> None:
+    def finish(self, job: Job) -> None:
         self._leave(job)
         self.ledger.write(
             Finished, self.now_ns, job.id, job.generated, min(job.alone_ps // 1000, job.served_ns)
@@ -184,14 +220,18 @@ class Roster:
         job.state, self.quiet = ENDED, False
 
     def _free(self, job: Job) -> None:
+        """All that ``job`` holds comes back, but for what others share: they pay for it from now on."""
         self.ledger.write(Freed, self.now_ns, job.claim)
-        self.free_blocks += job.blocks
+        self.free_blocks += job.blocks - self.prefixes.borrowed(job.id, job.request.prefix)
+        for heir, blocks in self.prefixes.release(job.id, job.request.prefix).items():
+            self.free_blocks -= blocks
+            self.ledger.write(Grew, self.now_ns, self.views[heir]._job.claim, blocks)
         job.blocks, job.claim = 0, -1
 
-    def _claim(self, job: Job, at: int) -> None:
+    def _claim(self, job: Job, at: int, blocks: int = 0) -> None:
         job.claim = self._claims
         self._claims += 1
-        size = blocks_to_admit(job, self.cost.block_tokens, self.reserves)
+        size = job.claimed = blocks or self.blocks_to_admit(job)
         self.ledger.write(Claimed, at, job.claim, RESOURCE, size, Units(size), job.request.owner)
 
     def moved(self, name: int) -> None:
@@ -218,9 +258,6 @@ class Roster:
             self.now_ns,
             {"request": job.id, "waited_ns": waited},
         )
-
-    def _wait(self, view: JobView) -> None:
-        insort(self.waiting, view, key=_place)
 
     def _unwait(self, view: JobView) -> None:
         del self.waiting[bisect_left(self.waiting, _place(view), key=_place)]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpulab.report.audit import check
 from gpulab.serving import cost
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.choosing import put_out
@@ -53,23 +54,32 @@ POLICIES = {
 }
 
 
+def prefixes(draw, prompt):
+    """Ids of the full blocks: equal beginnings of one of two templates, then blocks of its own."""
+    template, common = draw(st.integers(0, 1)), draw(st.integers(0, 8))
+    own = draw(st.integers(0, 1_000))
+    full = prompt // BOARD.block_tokens
+    return tuple(100 * template + n if n < common else 10_000 + 100 * own + n for n in range(full))
+
+
 @st.composite
 def loads(draw):
     requests, at = [], 0
     for number in range(draw(st.integers(1, 14))):
         at += draw(st.sampled_from((0, 0, 1, 900_000, 40_000_000, 2_000_000_000)))
-        output = draw(st.integers(1, 70))
+        prompt, output = draw(st.integers(1, 200)), draw(st.integers(1, 70))
         requests.append(
             Request(
                 number,
                 at,
-                draw(st.integers(1, 200)),
+                prompt,
                 output,
                 most_tokens=draw(st.sampled_from((0, output, output + 30))),
                 tenant=draw(st.sampled_from("abc")),
                 patience_ns=draw(st.sampled_from((0, 0, 0, 30_000_000, 300_000_000))),
                 aborted_ns=draw(st.sampled_from((0, 0, 0, 25_000_000, 800_000_000))),
                 predicted_tokens=draw(st.sampled_from((0, 5, 40))),
+                prefix=prefixes(draw, prompt),
                 first_token_ns=draw(st.sampled_from((0, 20_000_000, 500_000_000))),
             )
         )
@@ -89,6 +99,7 @@ def test_leaping_changes_nothing_and_every_request_ends_once(load, name):
     fast, slow = (engine.run(trace) for engine in engines)
     assert fast == slow
     assert fast.digest() == slow.digest()
+    check(fast)
     assert engines[0].passes <= engines[1].passes
     ended = sorted([fact.request for kind in (Finished, Dropped) for fact in fast.of(kind)])
     assert ended == [fact.request for fact in fast.of(Arrived)] == list(range(len(trace)))

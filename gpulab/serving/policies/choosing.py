@@ -23,7 +23,9 @@ def put_out(view: View, order: Iterable[JobView]) -> list[list]:
 
 
 def watermark(view: View) -> int:
-    """1 % of the blocks, kept free at admission so that running jobs can grow (vLLM's default)."""
+    """1 % of the blocks, kept free at admission so that running jobs can grow (vLLM's default); 0 for the first job."""
+    if not view.running:
+        return 0
     return max(1, (view.free_blocks + sum(job.blocks for job in view.running)) // 100)
 
 
