@@ -92,6 +92,10 @@ class Requests:
                 return self._go_on(serial, fact)
         return None
 
+    def of_owner(self, owner: str) -> Served | None:
+        """The request that claims as ``owner``."""
+        return self._by_owner.get(owner)
+
     def end(self, time_ns: int) -> None:
         """The ledger ends: the intervals that are open end, too."""
         for served in self.served.values():
