@@ -231,6 +231,7 @@ class Engine:
         end = start + (steps * base_ps + slope_ps * (steps * (steps - 1) // 2)) // 1000
         self._arrive_until(end)
         roster.now_ns = end
+        roster.busy_ns += end - start - steps * self.cost.host_ns
         self.ledger.write(
             *(Stepped, end, RESOURCE, start, steps, jobs, cached, base_ps, slope_ps, self.cost.host_ns)
         )

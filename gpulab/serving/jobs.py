@@ -36,15 +36,16 @@ class Job:
             "claim",
             "claimed",
         ),
-        *("alone_ps", "evictions", "first_token_ns", "admitted_ns", "ready_ns", "served_ns", "phase"),
+        *("alone_ps", "evictions", "first_token_ns", "busy_ns", "ready_ns", "served_ns", "phase"),
     )
 
     def __init__(self, request: Request, place: int) -> None:
         self.request, self.place, self.state = request, place, WAITING
         self.target, self.computed, self.generated = request.prompt_tokens, 0, 0
         self.joined = self.blocks = self.alone_ps = self.evictions = self.phase = 0
-        self.claim = self.claimed = self.first_token_ns = self.admitted_ns = -1
-        self.ready_ns = self.served_ns = 0  # a transfer of its KV is under way until then; time it ran
+        self.claim = self.claimed = self.first_token_ns = -1
+        self.ready_ns = 0  # a transfer of its KV is under way until then
+        self.busy_ns = self.served_ns = 0  # the replica's busy time when it was admitted; time steps ran for it
 
     @property
     def id(self) -> int:

@@ -45,7 +45,7 @@ class Roster:
 
     def __init__(self, cost: StepCost, reserves: str, max_jobs: int, ledger: Ledger) -> None:
         self.cost, self.reserves, self.max_jobs, self.ledger = cost, reserves, max_jobs, ledger
-        self.now_ns = 0
+        self.now_ns = self.busy_ns = 0  # the time, and how much of it steps ran on the device
         self.quiet = False
         self.free_blocks = cost.kv_blocks
         self.batch = Batch(cost.block_tokens)
@@ -152,7 +152,7 @@ class Roster:
         self.prefixes.hold(job.id, hits)
         self.free_blocks -= idle
         self.take(blocks - idle)
-        job.blocks, job.state, job.admitted_ns = self._blocks(job), PREFILLING, self.now_ns
+        job.blocks, job.state, job.busy_ns = self._blocks(job), PREFILLING, self.busy_ns
         self.ledger.write(Granted, self.now_ns, job.claim, -1, blocks)
         if hits:
             job.computed = len(hits) * self.cost.block_tokens
@@ -198,7 +198,7 @@ class Roster:
             self.batch.leave(job)
             job.alone_ps += self.cost.alone_decode_ps(before, job.computed - before)
         del self.running[job.id]
-        job.served_ns += self.now_ns - job.admitted_ns
+        job.served_ns += self.busy_ns - job.busy_ns
 
     def drop(self, job: Job, reason: str) -> None:
         """``job`` ends without its answer; its blocks come back at once."""
