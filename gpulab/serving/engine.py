@@ -12,10 +12,10 @@ from gpulab.errors import PolicyFault
 from gpulab.serving.answers import Decision, fault, read
 from gpulab.serving.cost import StepCost
 from gpulab.serving.jobs import ENDED, PREFILLING
-from gpulab.serving.policy import Listed, Policy, View
+from gpulab.serving.policy import Listed, Load, Policy, View
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.roster import RESOURCE, Roster
-from gpulab.serving.stretch import Ahead, leap, one_by_one
+from gpulab.serving.stretch import Stretch, leap, one_by_one
 from gpulab.telemetry.events import Closed, Grew, Opened, Stepped
 from gpulab.telemetry.ledger import Ledger
 
@@ -54,6 +54,7 @@ class Engine:
         self._ends: list[tuple[int, int, str]] = []  # when a client gives up or hangs up: (ns, id, reason)
         self._plan: dict[int, int] = {}  # tokens of each prompt in the next step
         self._wake: int | None = None
+        self.ledger.append(Opened(0, RESOURCE, cost.kv_blocks, "block"))
 
     @property
     def free_blocks(self) -> int:
@@ -66,18 +67,45 @@ class Engine:
             PolicyFault: the policy said what is not possible, raised, or never serves a request. The ledger
                 keeps everything up to there.
         """
-        roster, self._arrivals = self._roster, list(trace)
-        self.ledger.append(Opened(roster.now_ns, RESOURCE, self.cost.kv_blocks, "block"))
+        self._arrivals += trace
+        self.advance(None)
+        return self.close()
+
+    def submit(self, request: Request) -> None:
+        """``request`` will arrive here: after those submitted before it, and not before ``advance`` went."""
+        self._arrivals.append(request)
+
+    def advance(self, until_ns: int | None) -> None:
+        """Do everything that is over by ``until_ns``, to the end with None: what ``run`` would have done by then.
+
+        A stretch that would end later is not begun: it may be cut short by who arrives meanwhile.
+        """
+        roster = self._roster
         while self._arrived < len(self._arrivals) or roster.waiting or roster.running:
-            self.passes += 1
+            if until_ns is not None and roster.now_ns >= until_ns:
+                return
             self._receive()
             if not roster.quiet or roster.lacking():
                 self._apply(self._decide())
-            self._step()
-        self.ledger.append(Closed(roster.now_ns))
+            if not self._step(until_ns):
+                return
+
+    def load(self, request: Request) -> Load:
+        """What a router can know of this replica now, ``request`` in its hands."""
+        roster = self._roster
+        return Load(
+            waiting=len(roster.waiting) + len(self._arrivals) - self._arrived,
+            running=len(roster.running),
+            free_blocks=roster.free_blocks,
+            cached_blocks=roster.prefixes.known(request.prefix),
+        )
+
+    def close(self) -> Ledger:
+        """The ledger, with its last fact: nothing will come any more."""
+        self.ledger.append(Closed(self._roster.now_ns))
         return self.ledger
 
-    # -- receive ---------------------------------------------------------------------------------
+    # -- receive, decide, apply----------------------------------------------------------------------------
 
     def _receive(self) -> None:
         """Everything that came up to now: arrivals, transfers, clients that gave up, the moment to wake."""
@@ -103,8 +131,6 @@ class Engine:
                 if after:
                     heapq.heappush(self._ends, (request.arrival_ns + after, request.id, reason))
 
-    # -- decide ----------------------------------------------------------------------------------
-
     def _decide(self) -> Decision:
         roster = self._roster
         view = View(
@@ -125,8 +151,6 @@ class Engine:
             raise fault(f"decide raised {type(wrong).__name__}: {wrong}", "raised", roster.now_ns) from wrong
         return read(answer, roster.now_ns)
 
-    # -- apply -----------------------------------------------------------------------------------
-
     def _apply(self, said: Decision) -> None:
         roster = self._roster
         for name, way in said.preempt:
@@ -144,12 +168,8 @@ class Engine:
         self._check_plan()
         lacking = roster.lacking()
         if lacking and (self.policy.mixes or not self._plan):
-            raise fault(
-                f"the next step lacks {lacking:,} blocks ({roster.free_blocks:,} are free) and nobody was "
-                f"preempted",
-                "blocks",
-                roster.now_ns,
-            )
+            what = f"the next step lacks {lacking:,} blocks ({roster.free_blocks:,} are free), nobody was preempted"
+            raise fault(what, "blocks", roster.now_ns)
 
     def _check_plan(self) -> None:
         """Each chunk is of a prompt that runs and no longer than it, and all fit the budget of the step."""
@@ -167,73 +187,69 @@ class Engine:
                 )
             total += tokens
         if self._plan and total > self.token_budget:
-            raise fault(
-                f"the next step would compute {total:,} tokens; the budget is {self.token_budget:,}",
-                "budget",
-                roster.now_ns,
-            )
+            what = f"the next step would compute {total:,} tokens; the budget is {self.token_budget:,}"
+            raise fault(what, "budget", roster.now_ns)
 
     # -- step ------------------------------------------------------------------------------------
 
-    def _step(self) -> None:
-        if self._plan:
-            self._compute()
-        elif len(self._roster.batch):
-            self._decode()
-        else:
-            self._idle()
+    def _step(self, until_ns: int | None) -> bool:
+        """The next stretch, or the way to what comes next; False when it would end after ``until_ns``."""
+        if not self._plan and not len(self._roster.batch):
+            return self._idle(until_ns)
+        ahead = self._mixed() if self._plan else self._decodes()
+        if until_ns is not None and ahead.end_ns > until_ns:
+            return False
+        self.passes += 1 if self.leap else ahead.steps
+        self._do(ahead)
+        plan, self._plan = self._plan, {}
+        for name, tokens in plan.items():
+            self._roster.prefilled(self._roster.views[name]._job, tokens)
+            self._roster.quiet = False
+        if ahead.jobs:
+            for job in self._roster.batch.ended():
+                self._roster.finish(job)
+        return True
 
-    def _decode(self) -> None:
-        """A stretch of steps in which every job of the batch makes a token."""
-        roster, batch, cost = self._roster, self._roster.batch, self.cost
-        base_ps, slope_ps = cost.decode_ps(len(batch), batch.cached_tokens)
-        base_ps += cost.host_ps
-        ahead = Ahead(roster.now_ns, base_ps, slope_ps, roster.free_blocks, self._next_ns())
-        steps = leap(batch, ahead) if self.leap else one_by_one(batch, ahead)
-        self.passes += 0 if self.leap else steps - 1
-        self.extrapolated += cost.extrapolated(len(batch), batch.cached_tokens + steps * len(batch))
-        self._stretch(steps, len(batch), batch.cached_tokens, base_ps, slope_ps)
-        self._finish()
+    def _decodes(self) -> Stretch:
+        """Steps in which every job of the batch makes a token, as many as nothing can interrupt."""
+        roster, jobs, cached = self._roster, len(self._roster.batch), self._roster.batch.cached_tokens
+        base_ps, slope_ps = self.cost.decode_ps(jobs, cached)
+        one = Stretch(roster.now_ns, 1, jobs, jobs, cached, self.cost.host_ps + base_ps, slope_ps)
+        length = leap if self.leap else one_by_one
+        return one._replace(steps=length(roster.batch, one, roster.free_blocks, self._next_ns()))
 
-    def _finish(self) -> None:
-        for job in self._roster.batch.ended():
-            self._roster.finish(job)
-
-    def _compute(self) -> None:
+    def _mixed(self) -> Stretch:
         """One step with chunks of prompts, and with the decodes where the policy mixes them."""
-        roster, (plan, self._plan) = self._roster, (self._plan, {})
+        roster = self._roster
         jobs = len(roster.batch) if self.policy.mixes else 0
         cached = roster.batch.cached_tokens if jobs else 0
-        twice_work = 0
-        for name, tokens in plan.items():
-            job = roster.views[name]._job
-            work = tokens * (2 * job.computed + tokens)
-            twice_work += work
-            if not job.evictions:
-                job.alone_ps += self.cost.step_ps(tokens, 0, work)
-        tokens = sum(plan.values()) + jobs
-        self.extrapolated += self.cost.extrapolated(tokens, cached)
-        base_ps = self.cost.host_ps + self.cost.step_ps(tokens, cached, twice_work)
-        self._stretch(1, jobs, cached, base_ps, 0)
-        for name, chunk in plan.items():
-            roster.prefilled(roster.views[name]._job, chunk)
-        if jobs:
-            self._finish()
-        roster.quiet = False
+        tokens = sum(self._plan.values()) + jobs
+        work = sum(self._twice_work(name, chunk) for name, chunk in self._plan.items())
+        base_ps = self.cost.host_ps + self.cost.step_ps(tokens, cached, work)
+        return Stretch(roster.now_ns, 1, jobs, tokens, cached, base_ps, 0)
 
-    def _stretch(self, steps: int, jobs: int, cached: int, base_ps: int, slope_ps: int) -> None:
-        """Do ``steps`` steps: blocks grow at their start, arrivals meanwhile are noted at their own time."""
-        roster, start = self._roster, self._roster.now_ns
-        if jobs:
-            for job, blocks in roster.batch.advance(steps):
+    def _twice_work(self, name: int, chunk: int) -> int:
+        return chunk * (2 * self._roster.views[name]._job.computed + chunk)
+
+    def _do(self, ahead: Stretch) -> None:
+        """Blocks grow at the start of a stretch; arrivals meanwhile are noted at their own time."""
+        roster, start, end = self._roster, ahead.start_ns, ahead.end_ns
+        for name, chunk in self._plan.items():
+            job = roster.views[name]._job
+            if not job.evictions:
+                job.alone_ps += self.cost.step_ps(chunk, 0, self._twice_work(name, chunk))
+        cached = ahead.cached + ahead.steps * ahead.jobs
+        self.extrapolated += self.cost.extrapolated(ahead.tokens, cached)
+        if ahead.jobs:
+            for job, blocks in roster.batch.advance(ahead.steps):
                 roster.take(blocks)
                 self.ledger.write(Grew, start, job.claim, blocks)
-        end = start + (steps * base_ps + slope_ps * (steps * (steps - 1) // 2)) // 1000
         self._arrive_until(end)
         roster.now_ns = end
-        roster.busy_ns += end - start - steps * self.cost.host_ns
+        roster.busy_ns += end - start - ahead.steps * self.cost.host_ns
         self.ledger.write(
-            *(Stepped, end, RESOURCE, start, steps, jobs, cached, base_ps, slope_ps, self.cost.host_ns)
+            *(Stepped, end, RESOURCE, start, ahead.steps, ahead.jobs, ahead.cached),
+            *(ahead.base_ps, ahead.slope_ps, self.cost.host_ns),
         )
 
     def _next_ns(self) -> int | None:
@@ -245,10 +261,13 @@ class Engine:
             times.append(self._wake)
         return min(times, default=None)
 
-    def _idle(self) -> None:
+    def _idle(self, until_ns: int | None) -> bool:
         """Nothing to compute: on to what comes next, if anything does."""
-        roster, until = self._roster, self._next_ns()
-        if until is not None:
-            roster.now_ns = max(roster.now_ns, until)
-        elif roster.waiting or roster.running:
+        roster, coming = self._roster, self._next_ns()
+        if coming is None and until_ns is None and (roster.waiting or roster.running):
             raise roster.stuck()
+        if coming is None or (until_ns is not None and coming > until_ns):
+            return until_ns is None
+        self.passes += 1
+        roster.now_ns = max(roster.now_ns, coming)
+        return True

@@ -45,7 +45,9 @@ class Job:
         self.joined = self.blocks = self.alone_ps = self.evictions = self.phase = 0
         self.claim = self.claimed = self.first_token_ns = -1
         self.ready_ns = 0  # a transfer of its KV is under way until then
-        self.busy_ns = self.served_ns = 0  # the replica's busy time when it was admitted; time steps ran for it
+        self.busy_ns = self.served_ns = (
+            0  # the replica's busy time when it was admitted; time steps ran for it
+        )
 
     @property
     def id(self) -> int:

@@ -7,6 +7,7 @@ nothing is asked. A policy never changes queues: the engine does what it says, a
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import final
 
 from gpulab.serving.jobs import DECODING, PREFILLING, Batch, Job
@@ -161,6 +162,16 @@ class View:
     def decoding(self) -> int:
         """How many jobs decode."""
         return sum(job.decoding for job in self.running)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A replica as its router sees it: jobs that wait and run, free KV blocks, blocks of the prompt it has."""
+
+    waiting: int
+    running: int
+    free_blocks: int
+    cached_blocks: int
 
 
 class Policy(ABC):

@@ -6,24 +6,35 @@ from typing import NamedTuple
 from gpulab.serving.jobs import Batch
 
 
-class Ahead(NamedTuple):
-    """Where a stretch starts, how long its first step takes, and by how much each is longer than the last."""
+class Stretch(NamedTuple):
+    """Steps in a row: ``jobs`` make a token in each, of ``tokens`` computed in the first.
+
+    ``cached`` tokens are read in the first. It takes ``base_ps``, each later one ``slope_ps`` more.
+    """
 
     start_ns: int
+    steps: int
+    jobs: int
+    tokens: int
+    cached: int
     base_ps: int
     slope_ps: int
-    free_blocks: int
-    until_ns: int | None  # when something comes from outside
+
+    @property
+    def end_ns(self) -> int:
+        """When the last step is over, as ``telemetry.requests.Stepped`` defines it."""
+        more = self.slope_ps * (self.steps * (self.steps - 1) // 2)
+        return self.start_ns + (self.steps * self.base_ps + more) // 1000
 
 
-def leap(batch: Batch, ahead: Ahead) -> int:
+def leap(batch: Batch, ahead: Stretch, free_blocks: int, until_ns: int | None) -> int:
     """Steps until a job ends, blocks run out, or the first step boundary at or after ``until_ns``; 1 at least."""
     steps = batch.steps_to_end()
-    within = batch.steps_within(ahead.free_blocks)
+    within = batch.steps_within(free_blocks)
     if within is not None:
         steps = min(steps, within)
-    if ahead.until_ns is not None:
-        wanted_ps = (ahead.until_ns - ahead.start_ns) * 1000
+    if until_ns is not None:
+        wanted_ps = (until_ns - ahead.start_ns) * 1000
         steps = min(steps, steps_until(wanted_ps, ahead.base_ps, ahead.slope_ps))
     return max(1, steps)
 
@@ -40,10 +51,9 @@ def steps_until(wanted_ps: int, base_ps: int, slope_ps: int) -> int:
     return steps
 
 
-def one_by_one(batch: Batch, ahead: Ahead) -> int:
+def one_by_one(batch: Batch, ahead: Stretch, free_blocks: int, until_ns: int | None) -> int:
     """The same as ``leap``, by looking at every job after every step: slow, and plainly right."""
     size, steps, elapsed_ps, step_ps = batch.block_tokens, 0, 0, ahead.base_ps
-    free_blocks = ahead.free_blocks
     have = {
         name: [job.computed + batch.steps - job.joined, job.generated + batch.steps - job.joined, job.blocks]
         for name, job in batch.jobs.items()
@@ -62,5 +72,5 @@ def one_by_one(batch: Batch, ahead: Ahead) -> int:
             return steps
         if sum(held[0] == held[2] * size for held in have.values()) > free_blocks:
             return steps
-        if ahead.until_ns is not None and ahead.start_ns + elapsed_ps // 1000 >= ahead.until_ns:
+        if until_ns is not None and ahead.start_ns + elapsed_ps // 1000 >= until_ns:
             return steps

@@ -1,6 +1,7 @@
 """Random loads through the engine: nobody is lost or doubled, no block leaks, and leaping changes nothing."""
 
 from dataclasses import replace
+from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from gpulab.report.audit import check
 from gpulab.serving import cost
 from gpulab.serving.engine import Engine
+from gpulab.serving.fleet import Fleet, LeastKV, LeastOutstanding, PowerOfTwo, PrefixAware, RoundRobin
 from gpulab.serving.policies.choosing import put_out
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.deadline import EarliestDeadline
@@ -105,3 +107,26 @@ def test_leaping_changes_nothing_and_every_request_ends_once(load, name):
     assert ended == [fact.request for fact in fast.of(Arrived)] == list(range(len(trace)))
     assert engines[0].free_blocks == board.kv_blocks
     assert sorted(f.claim for f in fast.of(Granted)) == sorted(f.claim for f in fast.of(Freed))
+
+
+ROUTERS = {
+    "round robin": RoundRobin,
+    "least outstanding": LeastOutstanding,
+    "least KV": LeastKV,
+    "prefix aware": lambda: PrefixAware(1),
+    "power of two": PowerOfTwo,
+}
+
+
+@given(loads(), st.sampled_from(sorted(POLICIES)), st.sampled_from(sorted(ROUTERS)), st.integers(1, 3))
+def test_a_replica_of_a_fleet_does_what_it_would_do_alone(load, name, router, count):
+    """To look at it while a router decides changes nothing."""
+    trace, board, limits = load
+    ledgers = Fleet([Engine(board, POLICIES[name](), **limits) for _ in range(count)], ROUTERS[router]()).run(
+        trace
+    )
+    went = [[fact.request for fact in ledger.of(Arrived)] for ledger in ledgers]
+    assert sorted(chain(*went)) == list(range(len(trace)))
+    for ledger, ids in zip(ledgers, went, strict=True):
+        alone = Engine(board, POLICIES[name](), **limits).run(Trace([trace[n] for n in ids]))
+        assert ledger == alone
