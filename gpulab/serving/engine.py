@@ -224,12 +224,9 @@ class Engine:
         jobs = len(roster.batch) if self.policy.mixes else 0
         cached = roster.batch.cached_tokens if jobs else 0
         tokens = sum(self._plan.values()) + jobs
-        work = sum(self._twice_work(name, chunk) for name, chunk in self._plan.items())
+        work = sum(roster.views[name]._job.twice_work(chunk) for name, chunk in self._plan.items())
         base_ps = self.cost.host_ps + self.cost.step_ps(tokens, cached, work)
         return Stretch(roster.now_ns, 1, jobs, tokens, cached, base_ps, 0)
-
-    def _twice_work(self, name: int, chunk: int) -> int:
-        return chunk * (2 * self._roster.views[name]._job.computed + chunk)
 
     def _do(self, ahead: Stretch) -> None:
         """Blocks grow at the start of a stretch; arrivals meanwhile are noted at their own time."""
@@ -237,7 +234,7 @@ class Engine:
         for name, chunk in self._plan.items():
             job = roster.views[name]._job
             if not job.evictions:
-                job.alone_ps += self.cost.step_ps(chunk, 0, self._twice_work(name, chunk))
+                job.alone_ps += self.cost.step_ps(chunk, 0, job.twice_work(chunk))
         cached = ahead.cached + ahead.steps * ahead.jobs
         self.extrapolated += self.cost.extrapolated(ahead.tokens, cached)
         if ahead.jobs:

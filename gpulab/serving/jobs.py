@@ -53,6 +53,10 @@ class Job:
     def id(self) -> int:
         return self.request.id
 
+    def twice_work(self, chunk: int) -> int:
+        """Twice the attention work of ``chunk`` tokens more: chunk * (cached + chunk / 2)."""
+        return chunk * (2 * self.computed + chunk)
+
     def limit(self) -> int:
         """The most tokens with KV it can come to have, as far as its client said."""
         return self.request.prompt_tokens + (self.request.most_tokens or self.request.output_tokens)
