@@ -13,7 +13,7 @@ R - U, spare = F - R. No optimum is searched, so U is a lower bound of what coul
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from gpulab.errors import BrokenLaw
 from gpulab.report.charges import Cause, Charges
@@ -36,9 +36,10 @@ class Terms:
     spare: int
 
     def __post_init__(self) -> None:
-        if sum(astuple(self)[1:]) != self.capacity or min(astuple(self)[1:]) < 0:
+        terms = self.used, self.stranded, self.fragmented, self.unscheduled, self.spare
+        if sum(terms) != self.capacity or min(terms) < 0:
             raise BrokenLaw(
-                f"{self} does not add up: the five terms are {sum(astuple(self)[1:]):,} of {self.capacity:,}, or "
+                f"{self} does not add up: the five terms are {sum(terms):,} of {self.capacity:,}, or "
                 f"one is negative. The ledger contradicts itself; run the audit to see where first.",
                 law="identity",
             )

@@ -8,7 +8,7 @@ from gpulab.errors import BrokenLaw
 from gpulab.report.account import Account, levels
 from gpulab.report.laws import LAWS, Books
 from gpulab.report.waiting import Waiting
-from gpulab.telemetry.events import Fact
+from gpulab.telemetry.events import Arrived, Fact, Stepped
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
@@ -74,7 +74,8 @@ def _unaccounted(facts: list[Fact]) -> list[tuple]:
     try:
         for level in levels(ledger):
             Account(ledger, level).steps()
-        Waiting(ledger)
+        if ledger.serials(Arrived, Stepped):
+            Waiting(ledger)
     except BrokenLaw as broken:
         law = broken.law if broken.law in LAWS else "identity"
         return [(broken.numbers.get("event", len(facts) - 1), law, str(broken), ())]

@@ -11,6 +11,7 @@ from gpulab.telemetry.events import (
     Freed,
     Granted,
     Grew,
+    Joined,
     Opened,
     Returned,
     TimedOut,
@@ -18,6 +19,8 @@ from gpulab.telemetry.events import (
     Withdrawn,
 )
 from gpulab.telemetry.shape import Free, Shape, Units
+
+OF_CLAIMS = frozenset({Opened, Claimed, Joined, Granted, Withdrawn, TimedOut, Used, Returned, Grew, Freed})
 
 
 class Books:
@@ -86,7 +89,7 @@ class Books:
     def terms(self) -> tuple[int, ...]:
         """Capacity and the five terms now."""
         stranded, free = self.granted - self.used, self.capacity - self.granted
-        if self.placeless and not self.divisible:
+        if self.plain:
             self.line.settle(free)
             unscheduled = self.line.units
             return self.capacity, self.used, stranded, 0, unscheduled, free - unscheduled
@@ -94,6 +97,21 @@ class Books:
             return self.capacity, self.used, stranded, 0, 0, free
         unscheduled, fragmented, spare = split_sorted(self.free(), self.shapes(), self.divisible)
         return self.capacity, self.used, stranded, fragmented, unscheduled, spare
+
+    @property
+    def here(self) -> "Books":
+        """The book of the resource itself, as ``Joint`` has one among several."""
+        return self
+
+    @property
+    def books(self) -> "list[Books]":
+        """The books that hold what this level granted, as ``LookedThrough`` has several."""
+        return [self]
+
+    @property
+    def plain(self) -> bool:
+        """All claims take any units, and all of them or none: what is in reach is placed."""
+        return self.placeless and not self.divisible
 
     def shapes(self) -> Iterator[Shape]:
         """What waits, smallest first."""
@@ -108,8 +126,8 @@ class Books:
         else:
             line.settle(free)
             moved, line.moved = line.moved, {}
-            now = self._told.difference(claim for claim, inside in moved.items() if not inside)
-        self._told = now.union(claim for claim, inside in moved.items() if inside)
+        for claim, inside in moved.items():
+            (self._told.add if inside else self._told.discard)(claim)
         return moved
 
     def charged(self) -> dict[int, tuple[int, int]]:

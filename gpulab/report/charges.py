@@ -6,7 +6,6 @@ from typing import final
 
 from gpulab.report.books import Books
 from gpulab.report.levels import instants
-from gpulab.report.looked_through import LookedThrough
 from gpulab.report.spans import Span, Spans
 from gpulab.telemetry.events import Claimed, Granted, Used
 from gpulab.telemetry.ledger import Ledger
@@ -46,9 +45,13 @@ class Charges:
         holds, waits = Spans(), Spans()
         for time_ns, books, claims in instants(ledger, outer, inner):
             for claim in claims:
-                held = next((book.held[claim] for book in _each(books) if claim in book.held), None)
+                held = next((book.held[claim] for book in books.books if claim in book.held), None)
                 holds.set(claim, time_ns, held and (held[1], held[2]))
-            waits.replace(time_ns, books.charged())
+            if isinstance(books, Books) and books.plain:
+                for claim, inside in books.in_reach().items():
+                    waits.set(claim, time_ns, (books.mine[claim].size, 0) if inside else None)
+            else:
+                waits.replace(time_ns, books.charged())
         self.holds, self.waits = holds.end(ledger.end_ns), waits.end(ledger.end_ns)
 
     def by_claim(self, t0: int, t1: int) -> dict[int, list[int]]:
@@ -107,7 +110,7 @@ class Charges:
                 granted[fact.claim] = serial
         for time_ns, books, _ in instants(self._ledger, *self._level) if times else ():
             if time_ns in times:
-                claims = dict.fromkeys(claim for book in _each(books) for claim in _beside(book))
+                claims = dict.fromkeys(claim for book in books.books for claim in _beside(book))
                 found[time_ns] = [granted[claim] for claim in claims]
         return found
 
@@ -135,10 +138,6 @@ def _lossy(spans: list[Span], claim: int, term: str, t0: int, t1: int) -> list[S
         term
     ]
     return [span for span in spans if span.claim == claim and lost(span.value) and span.within(t0, t1)]
-
-
-def _each(books: Books | LookedThrough) -> list[Books]:
-    return books.books if isinstance(books, LookedThrough) else [books]
 
 
 def _beside(books: Books) -> list[int]:

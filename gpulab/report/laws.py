@@ -7,10 +7,30 @@ of the ledger; the account shows that loss, and a check may forbid it.
 
 from bisect import bisect_left, insort
 
-from gpulab.report.places import Asked, Place, grant_faults, growth_fault, refusal_fault, touching
+from gpulab.report.places import (
+    Asked,
+    Place,
+    grant_faults,
+    growth_fault,
+    joining_fault,
+    parted,
+    refusal_fault,
+    touching,
+)
 from gpulab.report.request_laws import REQUEST_LAWS, Found, RequestBooks
 from gpulab.report.work_laws import WORK_LAWS, WorkBooks
-from gpulab.telemetry.events import Claimed, Fact, Freed, Granted, Grew, Opened, Refused, Returned, Used
+from gpulab.telemetry.events import (
+    Claimed,
+    Fact,
+    Freed,
+    Granted,
+    Grew,
+    Joined,
+    Opened,
+    Refused,
+    Returned,
+    Used,
+)
 
 LAWS = {
     "time": "time never runs back",
@@ -26,6 +46,7 @@ LAWS = {
     "capacity": "no more is granted than there is",
     "used": "no more of a grant is used than was granted, and no less than nothing",
     "returned": "part of a grant goes back only where units have no address, and something of it stays",
+    "joined": "claims that are joined are on different resources, and wait no more in one instant",
     "grew": "a grant grows by something, and only where units have no address",
     "conservation": "what is held and what a refusal calls free are the whole capacity",
     "inside": "what still holds grants of an inner resource is not freed",
@@ -42,11 +63,15 @@ class Books:
         self._places: dict[str, Place] = {}
         self._claims: dict[int, Asked] = {}
         self._now_ns = 0
+        self._left: list[Asked] = []  # joined claims that wait no more, as of this instant
         self._work, self._requests = WorkBooks(), RequestBooks()
 
     def note(self, serial: int, fact: Fact) -> Found | None:
         """Take ``fact`` down, or say which law it breaks."""
-        return self._judge(serial, fact) or self._requests.note(serial, fact)
+        late = None
+        if self._left and fact.time_ns > self._now_ns:
+            late, self._left = parted(self._left), []
+        return self._judge(serial, fact) or late or self._requests.note(serial, fact)
 
     def _judge(self, serial: int, fact: Fact) -> Found | None:
         if fact.time_ns < self._now_ns:
@@ -110,6 +135,8 @@ class Books:
                     claim.state = "wrong"
                     return found
                 self._grant(fact, claim)
+            case Joined(to=to):
+                return joining_fault(claim, self._claims.get(to))
             case Refused():
                 return refusal_fault(fact, claim)
             case Used(units=units):
@@ -137,6 +164,8 @@ class Books:
             case _:
                 claim.state = "over"
         claim.since = serial
+        if claim.joined and not isinstance(fact, Freed):
+            self._left.append(claim)
         return None
 
     def _grant(self, fact: Granted, claim: Asked) -> None:

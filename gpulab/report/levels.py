@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpulab.report.books import Books
+from gpulab.report.books import OF_CLAIMS, Books
+from gpulab.report.joint import Joint
 from gpulab.report.looked_through import LookedThrough
-from gpulab.telemetry.events import Opened
+from gpulab.telemetry.events import Joined, Opened
 from gpulab.telemetry.ledger import Ledger
 
 
@@ -22,26 +23,36 @@ def levels(ledger: Ledger) -> list[str]:
     return found + [f"{name}→extent" for name in dict.fromkeys(r.inside for r in opened if r.inside)]
 
 
-def instants(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, Books | LookedThrough, set[int]]]:
+def instants(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, "Level", set[int]]]:
     """The books after each instant at which anything of this level changed, and the claims that did."""
     opened = {fact.resource: fact for fact in ledger.of(Opened)}
-    books, time_ns, changed, claims = books_of(opened, outer, inner), opened[outer].time_ns, False, set()
+    books, time_ns, changed, claims = books_of(ledger, outer, inner), opened[outer].time_ns, False, set()
     for serial, fact in enumerate(ledger):
         if changed and fact.time_ns > time_ns:
             yield time_ns, books, claims
             changed, claims = False, set()
-        if books.note(serial, fact):
+        if type(fact) in OF_CLAIMS and books.note(serial, fact):
             time_ns, changed = fact.time_ns, True
             claims.add(getattr(fact, "claim", -1))
     if changed:
         yield time_ns, books, claims
 
 
-def books_of(opened: dict[str, Opened], outer: str, inner: str = "") -> Books | LookedThrough:
+Level = Books | LookedThrough | Joint
+
+
+def books_of(ledger: Ledger, outer: str, inner: str = "") -> Level:
     """Empty books of the level ``outer→inner``; with ``extent`` a resource with pools inside is looked through."""
+    opened = {fact.resource: fact for fact in ledger.of(Opened)}
     pools = [fact.resource for fact in opened.values() if fact.inside == outer]
     if pools and inner == "extent":
         return LookedThrough(outer, pools)
-    inside = opened[outer].inside
-    shared = sum(fact.inside == inside for fact in opened.values()) > 1
-    return Books(outer, inside, liquid=bool(pools), shared=bool(inside) and shared)
+    if ledger.serials(Joined):
+        return Joint(outer, {name: _plain_books(opened, name) for name in opened})
+    return _plain_books(opened, outer)
+
+
+def _plain_books(opened: dict[str, Opened], name: str) -> Books:
+    inside, pools = opened[name].inside, any(fact.inside == name for fact in opened.values())
+    shared = bool(inside) and sum(fact.inside == inside for fact in opened.values()) > 1
+    return Books(name, inside, liquid=pools, shared=shared)

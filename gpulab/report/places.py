@@ -54,6 +54,7 @@ class Asked:
     start: int = -1
     size: int = 0
     around: "list[Asked]" = field(default_factory=list)
+    joined: "list[Asked]" = field(default_factory=list)
     within: int = 0  # grants of inner resources that lie in this one
 
 
@@ -94,6 +95,38 @@ def grant_faults(fact: Granted, claim: Asked, claims: dict[int, Asked]) -> Itera
     if place.held + size > place.capacity:
         held = f"{words(place.held)} of {words(place.capacity)} are held"
         yield "capacity", f"{words(size)} granted while {held}", mine
+
+
+def joining_fault(claim: Asked, other: Asked | None) -> Found | None:
+    """Nothing, when ``claim`` and ``other`` can be one; then they are, with all that they were joined to before."""
+    number = claim.made.claim
+    if other is None or other.state != "waiting" or other.place is claim.place:
+        what = (
+            "unknown"
+            if other is None
+            else other.state
+            if other.place is not claim.place
+            else "on the same resource"
+        )
+        return "joined", f"claim {number} is joined to one that is {what}", (number,)
+    parts = [claim, *claim.joined, other, *other.joined]
+    for part in parts:
+        part.joined = [one for one in parts if one is not part]
+    return None
+
+
+def parted(claims: list[Asked]) -> Found | None:
+    """What is wrong if one of ``claims``, which wait no more, is joined to one that does."""
+    for claim in claims:
+        for other in claim.joined:
+            if other.state == "waiting":
+                numbers = claim.made.claim, other.made.claim
+                return (
+                    "joined",
+                    f"claim {numbers[0]} waits no more, claim {numbers[1]}, joined to it, does",
+                    numbers,
+                )
+    return None
 
 
 def growth_fault(units: int, claim: Asked) -> Found | None:

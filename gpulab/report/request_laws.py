@@ -5,11 +5,10 @@ from itertools import islice
 from typing import final
 
 from gpulab.errors import BrokenLaw
-from gpulab.report.served import Requests, Served
+from gpulab.report.served import OF_REQUESTS_ALONE, Requests, Served
 from gpulab.report.stretches import Stretches, fault_of
 from gpulab.report.tokens import Tokens
 from gpulab.telemetry.events import (
-    Arrived,
     Claimed,
     Closed,
     Fact,
@@ -42,13 +41,13 @@ class RequestBooks:
         self._grants: Counter = Counter()  # owner -> grants that it holds
         self._owners: dict[int, str] = {}
         self._empty: dict[str, Served] = {}  # jobs whose owners hold nothing, by owner
-        self._over = False
+        self._begun = self._over = False
 
     def note(self, serial: int, fact: Fact) -> Found | None:
         """Take ``fact`` down, or say which law it breaks."""
-        if self._over or not (
-            self._requests.served or type(fact) in (Arrived, Stepped, Claimed, Granted, Freed)
-        ):
+        if not self._begun:
+            self._begun = type(fact) is Stepped or type(fact) in OF_REQUESTS_ALONE
+        if self._over or not self._begun:
             return None
         found = self._judge(serial, fact)
         self._over = found is not None

@@ -20,6 +20,9 @@ from gpulab.telemetry.events import (
     Withdrawn,
 )
 
+OF_REQUESTS_ALONE = frozenset({Arrived, Reused, Prefilled, Preempted, Finished, Dropped, Answered})
+OF_REQUESTS = OF_REQUESTS_ALONE | {Claimed, Granted, Withdrawn, TimedOut}
+
 
 @dataclass(slots=True)
 class Served:
@@ -116,7 +119,8 @@ class Requests:
         served = self._waiting.pop(claim, None)
         if served is not None:
             self.tenants_waiting[served.arrived.tenant] -= 1
-            self.tenants_waiting += Counter()  # keeps what is above 0
+            if not self.tenants_waiting[served.arrived.tenant]:
+                del self.tenants_waiting[served.arrived.tenant]
         return served
 
     def _go_on(self, serial: int, fact: Fact) -> Served:

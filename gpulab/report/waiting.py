@@ -17,13 +17,15 @@ The first gauge, ``account``, cannot see order; this one cannot see size.
 from dataclasses import dataclass
 
 from gpulab.errors import BrokenLaw
+from gpulab.report.books import OF_CLAIMS
 from gpulab.report.levels import books_of
-from gpulab.report.served import Requests, Served
+from gpulab.report.served import OF_REQUESTS, Requests, Served
 from gpulab.report.spans import Span, Spans, covered, without
 from gpulab.report.stretches import Stretches
-from gpulab.telemetry.events import Opened, Stepped
+from gpulab.telemetry.events import Freed, Granted, Grew, Opened, Returned, Stepped
 from gpulab.telemetry.ledger import Ledger
 
+_RESIZING = frozenset({Granted, Grew, Returned, Freed})
 PARTS = ("alone", "slowed", "behind", "blocked", "outside")
 
 
@@ -143,13 +145,14 @@ class _Reading:
         self.requests, self.stretches = Requests(), {}
         self.last_ns, self.reach = ledger.end_ns, {}  # claim -> when it was in reach, in order
         self._grants, self._reached = Spans(), Spans()
-        opened = {fact.resource: fact for fact in ledger.of(Opened)}
-        self._books = {name: books_of(opened, name) for name in opened}
+        names = dict.fromkeys(fact.resource for fact in ledger.of(Opened))
+        self._books = {name: books_of(ledger, name) for name in names}
         self._changed: set[str] = set()
         now_ns = ledger.start_ns
         for serial, fact in enumerate(ledger):
             if fact.time_ns > now_ns:
-                self._settle(now_ns)
+                if self._changed:
+                    self._settle(now_ns)
                 now_ns = fact.time_ns
             self._note(serial, fact)
         self._settle(now_ns)
@@ -162,14 +165,14 @@ class _Reading:
         if type(fact) is Stepped:
             self.stretches.setdefault(fact.resource, Stretches()).add(serial, fact)
             return
-        self.requests.note(serial, fact)
-        claim = getattr(fact, "claim", None)
-        for name, books in self._books.items():
+        if type(fact) in OF_REQUESTS:
+            self.requests.note(serial, fact)
+        for name, books in self._books.items() if type(fact) in OF_CLAIMS else ():
             if books.note(serial, fact):
                 self._changed.add(name)
-                if claim in books.mine:
-                    held = books.held.get(claim)
-                    self._grants.set(claim, fact.time_ns, held and held[1])
+                if type(fact) in _RESIZING and fact.claim in books.here.mine:
+                    held = books.here.held.get(fact.claim)
+                    self._grants.set(fact.claim, fact.time_ns, held and held[1])
 
     def _settle(self, time_ns: int) -> None:
         """All that happened at ``time_ns`` is known: who is in reach from then on?"""

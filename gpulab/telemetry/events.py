@@ -53,6 +53,18 @@ class Claimed:
 
 
 @dataclass(slots=True)
+class Joined:
+    """The waiting claim is one with the claim ``to`` on another resource: they wait no more in one instant.
+
+    A claim of several dimensions (GPUs and cores) is one claim on each resource, joined to the first of them.
+    """
+
+    time_ns: int
+    claim: int
+    to: int
+
+
+@dataclass(slots=True)
 class Granted:
     """The claim holds ``size`` units from ``start`` on (-1: any units, no address)."""
 
@@ -226,6 +238,7 @@ class Closed:
 Fact = (
     Opened
     | Claimed
+    | Joined
     | Granted
     | Refused
     | Withdrawn

@@ -1,11 +1,12 @@
 """What a claim needs of free units: how many, and in which places.
 
 A shape answers one question, ``take(free)``: which units would the claim get by first fit, and what is
-free afterwards? So a reader of the ledger can judge whether a claim had a legal place without knowing
+free afterwards? A divisible shape takes the part that fits where the whole has no place. So a reader of the ledger can judge whether a claim had a legal place without knowing
 the allocator that wrote it. Free units are a tuple of half-open extents ``((start, size), ...)`` in
 order of ``start``; extents that touch are one.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,7 +36,8 @@ class Contiguous:
             at = -(-start // self.align) * self.align
             if at + self.size <= start + length:
                 return ((at, self.size),), _cut(free, index, at, self.size)
-        return None
+        starts = ((-(-start // self.align) * self.align, index) for index, (start, _) in enumerate(free))
+        return _longest(free, starts) if self.divisible else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,16 @@ class Slots:
             for index, (start, length) in enumerate(free):
                 if start <= at and at + self.size <= start + length:
                     return ((at, self.size),), _cut(free, index, at, self.size)
-        return None
+        starts = ((at, i) for at in self.starts for i, (start, _) in enumerate(free) if start <= at)
+        return _longest(free, starts) if self.divisible else None
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Several members that start together or not at all.
+    """Several members that start together or not at all; if ``divisible``, those that find a place.
 
     Each of ``parts`` is placed in turn. With ``together`` all of them must come out of one free extent
-    (one node); otherwise each finds its own place.
+    (one node; of a divisible gang, the first one with the most); otherwise each finds its own place.
     """
 
     parts: tuple[Shape, ...]
@@ -94,20 +97,24 @@ class Gang:
     def take(self, free: Free) -> tuple[Free, Free] | None:
         if not self.together:
             return self._take_from(free)
+        best = None
         for index, extent in enumerate(free):
             got = self._take_from((extent,))
-            if got is not None:
-                return got[0], free[:index] + got[1] + free[index + 1 :]
-        return None
+            if got is not None and (best is None or _units(got[0]) > _units(best[0])):
+                best = got[0], free[:index] + got[1] + free[index + 1 :]
+                if not self.divisible:
+                    return best
+        return best
 
     def _take_from(self, free: Free) -> tuple[Free, Free] | None:
         taken: Free = ()
         for part in self.parts:
             got = part.take(free)
-            if got is None:
+            if got is not None:
+                taken, free = taken + got[0], got[1]
+            elif not self.divisible:
                 return None
-            taken, free = taken + got[0], got[1]
-        return taken, free
+        return (taken, free) if taken else None
 
 
 _KINDS = {"contiguous": Contiguous, "units": Units, "slots": Slots, "gang": Gang}
@@ -146,6 +153,17 @@ def shape_from_json(data: list) -> Shape:
     if kind == "contiguous" and shape.align < 1:
         raise ValueError(f"{data!r} is no shape: every start is a multiple of 1 or more")
     return shape
+
+
+def _units(extents: Free) -> int:
+    return sum(length for _, length in extents)
+
+
+def _longest(free: Free, starts: Iterable[tuple[int, int]]) -> tuple[Free, Free] | None:
+    """The first of the longest stretches from one of ``starts``, an address and the extent for it, to its extent's end."""
+    lengths = [(sum(free[index]) - at, -number, at, index) for number, (at, index) in enumerate(starts)]
+    size, _, at, index = max(lengths, default=(0, 0, 0, 0))
+    return (((at, size),), _cut(free, index, at, size)) if size > 0 else None
 
 
 def _cut(free: Free, index: int, at: int, size: int) -> Free:

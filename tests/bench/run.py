@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 RUNS = 5
+ROOT = Path(__file__).parents[2]
 
 
 def load(path: Path) -> dict:
@@ -36,6 +37,7 @@ def measure(case) -> list[float]:
 
 
 def main(word: str = "") -> None:
+    sys.path.insert(0, str(ROOT))  # some cases are made by what stands in tests/
     table = Table("file", "case", "fastest s", "middle s", "x first")
     console = Console()
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):

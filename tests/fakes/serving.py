@@ -55,17 +55,14 @@ class Job:
 class Lottery:
     """``Lottery(seed, requests).run()`` is a ledger. ``calm`` leaves out preemption, drops and odd host times."""
 
-    def __init__(self, seed, requests, *, capacity=12, tokens=4, spread=6, step=3, most_jobs=4, calm=False):
+    def __init__(
+        self, seed, requests, *, capacity=12, tokens=4, spread=6, step=3, most_jobs=4, block=1, calm=False
+    ):
         assert capacity > 2 * tokens  # every request fits
         self.draw = Random(f"{seed}/serving")
         self.ledger = Ledger()
-        self.capacity, self.free, self.step, self.most_jobs, self.calm = (
-            capacity,
-            capacity,
-            step,
-            most_jobs,
-            calm,
-        )
+        self.capacity, self.free, self.step, self.block = capacity, capacity, step, block
+        self.most_jobs, self.calm = most_jobs, calm
         self.now = self.draw.randrange(5)
         self.ledger.append(Opened(self.now, "kv", capacity, "token"))
         self.coming: list = []  # (time, order, what, job)
@@ -114,11 +111,14 @@ class Lottery:
         self.ledger.append(Dropped(self.now, job.number, "rejected"))
 
     def claim_for(self, job):
-        size = min(self.capacity, job.prompt + job.made + self.draw.randrange(3))
+        size = min(self.capacity, self.rounded(job.prompt + job.made + self.draw.randrange(3)))
         job.claim, self.claims = self.claims, self.claims + 1
         self.ledger.append(Claimed(self.now, job.claim, "kv", size, Units(size), job.owner))
         job.size = size
         self.waiting.append(job)
+
+    def rounded(self, tokens):
+        return -(-tokens // self.block) * self.block
 
     def answer(self, job):
         self.ledger.append(Answered(self.now, job.number))
@@ -207,7 +207,7 @@ class Lottery:
     def make_room(self):
         """Every job may hold one token more; what cannot be had is preempted. False when nothing can step."""
         for job in list(self.running):
-            wanted = max(job.prompt + job.made, job.kv + 1)
+            wanted = self.rounded(max(job.prompt + job.made, job.kv + 1))
             if job not in self.running or job.size >= wanted:
                 continue
             while self.free < wanted - job.size and len(self.running) > 1:

@@ -77,23 +77,46 @@ class Node:
 def five(capacity: int, node: Node, free: tuple) -> tuple[int, ...]:
     """Capacity and the five terms, by the words of the page."""
     granted, used = sum(node.size.values()), sum(node.used.values())
-    total = left = capacity - granted
+    total = capacity - granted
     assert total == sum(length for _, length in free)
-    reached = []
-    for shape, _ in sorted(((s, c) for c, s in node.waits.items()), key=lambda pair: (pair[0].size, pair[1])):
-        if shape.size <= left:
-            left -= shape.size
-            reached.append(shape)
-        elif shape.divisible and left > 0:
-            left = 0
-            reached.append(shape)
-    placed = 0
-    for shape in reached:
-        got = shape.take(free)
-        if got is not None:
-            placed += sum(units for _, units in got[0])
-            free = got[1]
-    return capacity, used, granted - used, (total - left) - placed, placed, left
+    taken, placed = reached(node, total, free)
+    wanted, found = sum(taken.values()), sum(placed.values())
+    return capacity, used, granted - used, wanted - found, found, total - wanted
+
+
+def reached(node: Node, left: int, free: tuple) -> tuple[dict[int, int], dict[int, int]]:
+    """What each waiting claim takes of ``left`` liquid units, and what it then finds in the real layout."""
+    taken, placed = {}, {}
+    for shape, claim in sorted(
+        ((s, c) for c, s in node.waits.items()), key=lambda pair: (pair[0].size, pair[1])
+    ):
+        part = shape.size if shape.size <= left else left if shape.divisible else 0
+        if part:
+            taken[claim] = part
+            left -= part
+    for claim in taken:
+        got = node.waits[claim].take(free)
+        placed[claim] = sum(units for _, units in got[0]) if got else 0
+        free = got[1] if got else free
+    return taken, placed
+
+
+def charged(node: Node, left: int, free: tuple) -> dict[int, list[int]]:
+    """Used, stranded, fragmented, unscheduled units of each claim.
+
+    What a divisible claim found beyond the part it took was counted as another's: the first ones of those that
+    found too little lack so much less.
+    """
+    found = {claim: [node.used[claim], size - node.used[claim], 0, 0] for claim, size in node.size.items()}
+    taken, placed = reached(node, left, free)
+    lacks = {claim: max(0, taken[claim] - placed[claim]) for claim in taken}
+    for _ in range(sum(max(0, placed[claim] - taken[claim]) for claim in taken)):
+        first = next((claim for claim in lacks if lacks[claim]), None)
+        if first is not None:
+            lacks[first] -= 1
+    for claim in taken:
+        found[claim] = [0, 0, lacks[claim], placed[claim]]
+    return found
 
 
 def arena_at(ledger: Ledger, time_ns: int, *, liquid: bool) -> tuple[int, ...]:
@@ -152,13 +175,17 @@ def any_shape(draw: Random) -> object:
     size = draw.randint(1, 9)
     kind = draw.randrange(6)
     if kind < 2:
-        return Contiguous(size, draw.choice((1, 1, 2, 4)))
+        return Contiguous(size, draw.choice((1, 1, 2, 4)), divisible=draw.random() < 0.3)
     if kind < 4:
         return Units(size, divisible=draw.random() < 0.5)
     if kind == 4:
-        return Slots(draw.randint(1, 4), tuple(draw.randrange(20) for _ in range(draw.randint(1, 3))))
+        return Slots(
+            draw.randint(1, 4),
+            tuple(draw.randrange(20) for _ in range(draw.randint(1, 3))),
+            draw.random() < 0.3,
+        )
     parts = [draw.choice((Contiguous, Units))(draw.randint(1, 4)) for _ in range(draw.randint(2, 3))]
-    return Gang(tuple(parts), together=draw.random() < 0.5)
+    return Gang(tuple(parts), together=draw.random() < 0.5, divisible=draw.random() < 0.3)
 
 
 def even_shape(draw: Random) -> Contiguous:
@@ -183,7 +210,7 @@ def ledger_of(seed: int, steps: int, shape_of=any_shape, *, liquid: bool = False
         fact = None
         if verb == "claim":
             shape = shape_of(draw)
-            fact = Claimed(now_ns, serial, "arena", shape.size, shape)
+            fact = Claimed(now_ns, serial, "arena", shape.size, shape, f"o{serial % 3}")
             serial += 1
         elif verb == "use" and node.size:
             claim = draw.choice(sorted(node.size))
@@ -325,6 +352,43 @@ def test_every_level_of_a_pool_is_the_references(seed, length, cuts):
     slow = [layers_at(ledger, t) for t in range(ledger.end_ns + 1)]
     for level in ("device→pool", "pool→extent", "device→extent"):
         agrees(Account(ledger, level), {t: terms[level] for t, terms in enumerate(slow)}, cuts)
+
+
+@pytest.mark.soak
+@given(seed=SEED, length=LENGTH, cuts=st.tuples(CUT, CUT))
+@TWICE
+def test_every_owner_is_charged_with_what_the_reference_charges_it(seed, length, cuts):
+    ledger = ledger_of(seed, length)
+    account = Account(ledger)
+    start, end = sorted(ledger.start_ns + cut % (ledger.end_ns - ledger.start_ns + 1) for cut in cuts)
+    slow: dict[str, list[int]] = {}
+    for time_ns in range(start, end):
+        node = Node()
+        for fact in ledger:
+            if fact.time_ns <= time_ns:
+                node.take_down(fact)
+        node.there = set(range(CAPACITY))
+        for claim, terms in charged(node, CAPACITY - sum(node.size.values()), node.extents()).items():
+            sums = slow.setdefault(f"o{claim % 3}", [0, 0, 0, 0])
+            sums[:] = [a + b for a, b in zip(sums, terms, strict=True)]
+
+    fast = account.by_owner(start, end)
+
+    assert {owner: list(astuple(terms))[1:5] for owner, terms in fast.items()} == slow
+    assert {owner: (terms.capacity, terms.spare) for owner, terms in fast.items()} == {
+        owner: (sum(terms), 0) for owner, terms in slow.items()
+    }
+
+
+@pytest.mark.soak
+@given(seed=SEED, length=LENGTH, level=st.sampled_from(("device→pool", "pool→extent", "device→extent")))
+@TWICE
+def test_the_charges_of_every_level_of_a_pool_add_up_to_its_account(seed, length, level):
+    account = Account(layered_ledger(seed, length), level)
+
+    sums = [sum(column) for column in zip(*map(astuple, account.by_owner().values()), strict=True)] or [0] * 6
+
+    assert sums[1:5] == list(astuple(account()))[1:5]
 
 
 DRAWN = {

@@ -1,6 +1,6 @@
 """The five-term account: the table of the architecture, instants, windows, levels, and ledgers that cannot be."""
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import pytest
 
@@ -16,6 +16,7 @@ from gpulab.telemetry.events import (
     Closed,
     Freed,
     Granted,
+    Joined,
     Opened,
     Refused,
     TimedOut,
@@ -493,3 +494,182 @@ def test_the_account_of_a_replay_says_who_lost_what():
     assert account(0, 2) == Terms(2048 * 2, 700 * 2, 324 * 2, 0, 0, 1024 * 2)
     assert account(2, 10) == Terms(2048 * 8, 700 * 8, 324 * 8, 0, 0, 1024 * 8)
     assert account(10, 14) == Terms(2048 * 4, 2048 * 4, 0, 0, 0, 0)
+
+
+# -- several pools, several dimensions -----------------------------------------------------------
+
+
+def two_pools(*more) -> Ledger:
+    """A device of 30: pool a has a segment of 8, pool b one of 6, and 5 are held without a pool."""
+    facts = [Opened(0, "device", 30, "B"), Opened(0, "a", 0, "B", "device"), Opened(0, "b", 0, "B", "device")]
+    for claim, (owner, start, size) in enumerate((("a", 0, 8), ("b", 10, 6), ("weights", 20, 5))):
+        facts += [Claimed(0, claim, "device", size, Units(size), owner), Granted(0, claim, start, size)]
+    facts += [Used(0, 2, 4), Claimed(0, 5, "a", 2, Contiguous(2), "chat"), Granted(0, 5, 3, 2)]
+    return Ledger(
+        [*facts, Claimed(0, 6, "b", 3, Contiguous(3), "code"), Granted(0, 6, 10, 3), *more, Closed(9)]
+    )
+
+
+def test_each_of_two_pools_has_the_capacity_that_was_granted_to_its_name():
+    ledger = two_pools()
+
+    assert levels(ledger) == ["device→a, b", "a→extent", "b→extent", "device→extent"]
+    assert [Account(ledger, level).at(0) for level in levels(ledger)] == [
+        Terms(30, 8 + 6 + 4, 1, 0, 0, 11),
+        Terms(8, 2, 0, 0, 0, 6),
+        Terms(6, 3, 0, 0, 0, 3),
+        Terms(30, 2 + 3 + 4, 1, 0, 0, 30 - 10),
+    ]
+
+
+def test_a_device_is_looked_through_all_of_its_pools_at_once():
+    # stretches: 3 and 3 beside chat's 2 in pool a, 3 behind code's 3 in pool b, 11 that the device has left
+    waits = [Claimed(1, 7, "a", 8, Contiguous(8)), Claimed(1, 8, "b", 4, Contiguous(4))]
+    through = Account(two_pools(*waits), "device→extent")
+
+    assert through.at(1) == Terms(30, 9, 1, 8, 4, 8)  # 7 of the 11 are left after the 4
+    assert Account(two_pools(*waits), "b→extent").at(1) == Terms(6, 3, 0, 0, 0, 3)
+    freed = Account(two_pools(*waits, Freed(5, 6)), "device→extent")  # now pool b's segment is whole: 17 left
+    assert freed.at(5) == Terms(30, 6, 1, 0, 12, 11)
+    assert freed.by_owner(5, 9)[""].unscheduled == 12 * 4
+
+
+def test_a_claim_of_another_owner_on_the_device_waits_there_beside_those_of_the_pools():
+    waits = [Claimed(1, 7, "device", 11, Units(11), "images"), Claimed(1, 8, "b", 3, Contiguous(3), "code")]
+
+    through = Account(two_pools(*waits), "device→extent")
+
+    assert through.at(1) == Terms(30, 9, 1, 0, 14, 6)
+    assert through.by_owner(1, 2)["images"] == Terms(11, 0, 0, 0, 11, 0)
+
+
+# Of 4 GPUs and 10 cores, 6 cores are held. a wants an aligned pair of GPUs and 3 cores, b wants 1 GPU and 4 cores.
+DIMENSIONS = [
+    *(Opened(0, "gpu", 4, "GPU"), Opened(0, "cpu", 10, "core")),
+    *(Claimed(0, 0, "cpu", 6, Units(6), "other"), Granted(0, 0, 0, 6)),
+    *(
+        Claimed(1, 1, "gpu", 2, Contiguous(2, 2), "a"),
+        Claimed(1, 2, "cpu", 3, Units(3), "a"),
+        Joined(1, 2, 1),
+    ),
+    *(Claimed(2, 3, "gpu", 1, Units(1), "b"), Claimed(2, 4, "cpu", 4, Units(4), "b"), Joined(2, 4, 3)),
+]
+
+
+def both(*more) -> tuple[Account, Account]:
+    ledger = Ledger([*DIMENSIONS, *more, Closed(9)])
+    return Account(ledger, "gpu→extent"), Account(ledger, "cpu→extent")
+
+
+def test_a_claim_of_several_dimensions_is_taken_only_if_it_fits_in_all_and_each_has_its_own_reach():
+    gpu, cpu = both()
+
+    assert [gpu.at(1), cpu.at(1)] == [Terms(4, 0, 0, 0, 2, 2), Terms(10, 6, 0, 0, 3, 1)]
+    # by GPUs b goes first, and a's 3 cores are not left; by cores a goes first, and b's 4 are not
+    assert [gpu.at(2), cpu.at(2)] == [Terms(4, 0, 0, 0, 1, 3), Terms(10, 6, 0, 0, 3, 1)]
+
+
+def test_a_claim_of_several_dimensions_is_placed_only_if_each_has_a_place():
+    pins = []
+    for claim, start in ((7, 1), (8, 2)):
+        pins += [Claimed(3, claim, "gpu", 1, Units(1), "pin"), Granted(3, claim, start, 1)]
+    gpu, cpu = both(*pins, Withdrawn(4, 3), Withdrawn(4, 4))
+
+    # 2 GPUs are free and not an aligned pair: a's cores are fragmented with them
+    assert [gpu.at(4), cpu.at(4)] == [Terms(4, 2, 0, 2, 0, 0), Terms(10, 6, 0, 3, 0, 1)]
+    assert [gpu.by_owner(4, 9)["a"].fragmented, cpu.by_owner(4, 9)["a"].fragmented] == [2 * 5, 3 * 5]
+
+
+def test_what_is_joined_to_nothing_keeps_its_rule_beside_what_is():
+    single = Claimed(2, 9, "gpu", 7, Units(7, divisible=True), "c")
+    gpu, _ = both(single, Withdrawn(3, 1), Withdrawn(3, 2))
+
+    assert gpu.at(2) == Terms(4, 0, 0, 0, 4, 0)  # 1 for b, and the 3 that are left
+    assert gpu.by_owner(3, 4)["c"] == Terms(3, 0, 0, 0, 3, 0)
+
+
+def test_three_dimensions_are_joined_one_by_one():
+    facts = [Opened(0, name, 4, "unit") for name in "xyz"]
+    facts += [Claimed(0, n, name, 1 + n, Units(1 + n), "a") for n, name in enumerate("xyz")]
+    facts += [
+        Joined(0, 1, 0),
+        Joined(0, 2, 0),
+        Claimed(1, 9, "z", 2, Units(2), "b"),
+        Granted(1, 9, 0, 2),
+        Closed(3),
+    ]
+
+    accounts = [Account(Ledger(facts), f"{name}→extent") for name in "xyz"]
+    assert [account.at(0).unscheduled for account in accounts] == [1, 2, 3]
+    assert [account.at(1).spare for account in accounts] == [4, 4, 2]  # 3 of z do not fit, so nothing does
+
+
+# -- who is charged ------------------------------------------------------------------------------
+
+
+def test_a_gang_that_waits_is_charged_whole():
+    facts = ledger_of((1, 1), (PAIR,))
+    facts.append(Closed(5))
+
+    assert [(c.term, c.unit_ns, c.claim) for c in Account(facts).causes()] == [("fragmented", 2 * 3, 100)]
+
+
+def test_a_divisible_claim_is_charged_with_the_part_that_fits():
+    facts = ledger_of((3, 2), (Units(2), Units(9, divisible=True)))
+    facts.append(Closed(3))
+
+    assert [(c.unit_ns, c.claim) for c in Account(facts).causes()] == [(3, 101), (2, 100)]
+
+
+def test_claims_without_an_owner_are_those_of_nobody_and_an_owner_without_requests_is_its_own_tenant():
+    account = Account(Ledger(RUN))
+
+    # used: 30 of claim 0 for 30 ns, 50 and then 20 of claim 1, 15 of claim 2; see STEPS
+    mine = Terms(3075, 30 * 30 + 50 * 20 + 20 * 10 + 15 * 20, 10 * 30 + 30 * 10, 0, 5 * 15, 0)
+    assert account.by_owner() == account.by_tenant() == {"": mine}
+    facts = [replace(fact, owner="chat") if isinstance(fact, Claimed) else fact for fact in RUN]
+    assert Account(Ledger(facts)).by_tenant() == {"chat": account.by_owner()[""]}
+
+
+@pytest.mark.parametrize("ask", ["by_owner", "by_tenant", "causes"])
+def test_a_window_outside_the_run_is_refused_for_charges_too(ask):
+    account = Account(Ledger(RUN))
+    window = {"t0": 0, "t1": 20}
+
+    with pytest.raises(ValueError, match=r"\[0, 20\) ns is no window of the run, 10 to 70 ns"):
+        getattr(account, ask)(**window)
+
+
+def test_nobody_is_charged_in_an_empty_window_or_by_a_ledger_in_which_nothing_happened():
+    account = Account(Ledger(RUN))
+    assert (account.by_owner(45, 45), account.causes(10, 45, 45)) == ({}, [])
+    account = Account(Ledger([Opened(5, "arena", 8, "B")]))
+    assert (account.by_owner(), account.causes(), account.steps()) == ({}, [], [(5, Terms(8, 0, 0, 0, 0, 8))])
+
+
+def test_a_cause_names_at_most_eight_facts_and_its_own_claim_first():
+    facts = [Opened(0, "arena", 40, "B")]
+    for claim in range(20):
+        facts += [Claimed(0, claim, "arena", 1, Contiguous(1)), Granted(0, claim, 2 * claim, 1)]
+    facts += [Claimed(1, 30, "arena", 2, Contiguous(2), "c"), Closed(4)]
+
+    (cause,) = Account(Ledger(facts)).causes()
+
+    assert (cause.term, cause.unit_ns, len(cause.events)) == ("fragmented", 2 * 3, 8)
+    assert 41 in cause.events
+
+
+def test_a_long_line_costs_what_the_reach_moves_and_not_its_length():
+    books = Books("kv")
+    books.note(0, Opened(0, "kv", 100, "block"))
+    for claim in range(1, 2001):
+        books.note(claim, Claimed(0, claim, "kv", 1 + claim % 50, Units(1 + claim % 50)))
+    books.terms()
+    before = books.line.looks
+    for claim in range(1, 2001, 2):
+        books.note(0, Granted(0, claim, -1, 1))
+        books.terms()
+        books.note(0, Freed(0, claim))
+        books.terms()
+
+    assert books.line.looks - before < 6 * 1000

@@ -20,6 +20,7 @@ from gpulab.telemetry.events import (
     Freed,
     Granted,
     Grew,
+    Joined,
     Launched,
     Marked,
     Occupied,
@@ -208,7 +209,7 @@ def test_columns_are_whole_number_arrays_with_the_serial_in_front():
 
 def test_every_kind_of_fact_survives_the_way_to_a_file_and_back(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    facts = [*FACTS[:-2], Returned(8, 0, 12), *FACTS[-2:], *WORK, *SERVED]
+    facts = [*FACTS[:-2], Joined(8, 2, 1), Returned(8, 0, 12), *FACTS[-2:], *WORK, *SERVED]
     Ledger(facts).to_jsonl(path)
 
     assert {type(fact).__name__ for fact in facts} == set(KINDS)
