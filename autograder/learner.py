@@ -17,6 +17,8 @@ from autograder.desk import Desk, as_judged, listed, named, pairs
 from autograder.judge import Exercise
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
+from gpulab.report.form import Form
+from gpulab.report.widgets import form
 from gpulab.telemetry.ledger import Ledger
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "hint",
     "learner",
     "predict",
+    "predict_form",
     "puzzle",
     "reconcile",
     "rules",
@@ -92,8 +95,25 @@ def predict(exercise: str, **guesses: object) -> None:
     if odd:
         print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write a number.")
     elif noted:
-        _desk.predicted[exercise] = noted
+        _desk.commit(exercise, noted)
         print(f"{exercise}: committed: {pairs(noted)}.")
+
+
+def predict_form(exercise: str) -> Form | None:
+    """Fields for the prediction of ``exercise``, and the line of ``predict`` to put into the code cell below.
+
+    The form commits nothing: only ``predict`` in a cell does. After that the form shows what was committed and
+    is shut. None, with a sentence, for an exercise without a prediction.
+    """
+    known = _exercise(exercise)
+    if not known.predicts:
+        print(f"{exercise} asks for no prediction.")
+        return None
+    made = form(known.predicts, lambda values: f'predict("{exercise}", {pairs(values)})')
+    _desk.forms[exercise] = made
+    if exercise in _desk.predicted:
+        made.lock(_desk.predicted[exercise])
+    return made
 
 
 def watch(exercise: str, part: str = "a") -> Ledger:

@@ -14,6 +14,7 @@ from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Ref
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Units
 from gpulab.units import GiB, MiB
+from tests.pictures import rows, subtitle, texts
 
 EVIL = "<script>alert(1)</script> & \"x\" 'y'"
 
@@ -39,31 +40,8 @@ SIX = [
 ]
 
 
-def rows(picture):
-    """All rows of all layers."""
-    found, todo = [], [picture.spec]
-    while todo:
-        node = todo.pop()
-        todo += node.get("layer", []) + node.get("vconcat", [])
-        if "name" in node.get("data", {}):
-            found += picture.spec["datasets"][node["data"]["name"]]
-    return found
-
-
 def rectangles(picture):
     return [row for row in rows(picture) if "key" in row]
-
-
-def subtitle(picture):
-    return str(picture.spec["title"].get("subtitle", ""))
-
-
-def texts(picture):
-    return [
-        "".join(node.itertext())
-        for node in ElementTree.fromstring(picture.svg()).iter()
-        if node.tag[-4:] == "text"
-    ]
 
 
 def test_a_grant_is_one_rectangle_from_its_grant_to_its_end():
