@@ -104,7 +104,7 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
             returned instead. Other columns than these are always a fault.
     """
     rows, broken = [], []  # good rows as (line, text of the time, time_ns, prompt, output)
-    lines = _lines(path)
+    lines = lines_of(path)
     _check_columns(path, next(lines, (1, "", True)))
     for line, text, is_whole in lines:
         if not is_whole:
@@ -116,7 +116,7 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
                 broken.append((line, *wrong))
             else:
                 rows.append((line, cells[0], *values))
-    kept = set(_in_order([row[2] for row in rows]))
+    kept = set(in_order([row[2] for row in rows]))
     for index, (line, stamp, *_) in enumerate(rows):
         if index not in kept:
             broken.append((line, "TIMESTAMP", f"{stamp} (out of order)"))
@@ -135,7 +135,7 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
     return requests
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, str, bool]]:
+def lines_of(path: str | Path) -> Iterator[tuple[int, str, bool]]:
     """``(number, text, True)`` of each line; last ``(number, what is wrong, False)`` if the file is cut off."""
     opener, number = gzip.open if str(path).endswith(".gz") else open, 0
     with opener(path, "rt", encoding="utf-8-sig", errors="backslashreplace") as lines:
@@ -152,7 +152,7 @@ def _cells(text: str) -> list[str]:
     return [cell.strip().strip('"') for cell in text.split(",")]
 
 
-def _in_order(times: list[int]) -> list[int]:
+def in_order(times: list[int]) -> list[int]:
     """The indices of a longest stretch of ``times`` that never runs back; of equals, the earlier rows.
 
     Fredman, On computing the length of longest increasing subsequences (Discrete Mathematics 11, 1975), from

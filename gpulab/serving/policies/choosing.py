@@ -42,15 +42,24 @@ def fitting(view: View, order: Iterable[JobView], spare_blocks: int = 0) -> list
 
 
 def whole_prompts(view: View, order: Iterable[JobView], budget: int) -> dict:
-    """Admit jobs of ``order`` whose whole prompts fit into ``budget`` tokens of one step."""
-    chosen = []
+    """Admit jobs of ``order`` whose whole prompts fit into ``budget`` tokens of one step.
+
+    A prompt that is longer than what a step with every seat decoding leaves would wait for ever, or for as long
+    as others decode: when it is first in line it is cut, and has its steps before anybody else is let in.
+    """
+    begun = {job.id: min(job.left, budget) for job in view.running if job.left and not job.ready_ns}
+    if begun or budget <= 0:
+        return {"prefill": begun} if budget > 0 else {}
+    chosen: dict[int, int] = {}
     for job in order:
-        if job.target - job.computed > budget:
+        left = job.target - job.computed
+        if left > budget:
+            if not chosen and left > view.token_budget - view.max_jobs:
+                chosen[job.id] = budget
             break
-        budget -= job.target - job.computed
-        chosen.append(job)
-    left = {job.id: job.target - job.computed for job in chosen}
-    return {"admit": list(left), "prefill": {name: tokens for name, tokens in left.items() if tokens}}
+        budget -= left
+        chosen[job.id] = left
+    return {"admit": list(chosen), "prefill": {name: tokens for name, tokens in chosen.items() if tokens}}
 
 
 def chunks(view: View, waiting: Iterable[JobView], running: Iterable[JobView]) -> dict:

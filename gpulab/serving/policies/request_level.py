@@ -19,7 +19,4 @@ class RequestLevel(Policy):
     def decide(self, view: View) -> dict:
         if view.decoding:
             return {}
-        running = {job.id: job.left for job in view.running}
-        if running:
-            return {"prefill": running}
         return whole_prompts(view, fitting(view, view.waiting), view.token_budget)
