@@ -6,7 +6,20 @@ imports go inside the function, so that ``gpulab --help`` stays quick.
 
 import typer
 
-from gpulab.cli import calibrate, doctor, explain, lab, monitor, published, replay, report
+from gpulab.cli import (
+    calibrate,
+    capacity,
+    compare,
+    doctor,
+    explain,
+    lab,
+    monitor,
+    published,
+    replay,
+    report,
+    simulate,
+    swap,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +33,10 @@ app.command()(published.published)
 app.command()(monitor.monitor)
 app.command()(calibrate.calibrate)
 app.command()(explain.explain)
+app.command()(simulate.simulate)
+app.command()(compare.compare)
+app.command()(capacity.capacity)
+app.command()(swap.swap)
 app.command()(report.report)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

@@ -54,7 +54,7 @@ class Scores:
 
 
 def score(ledgers: Iterable[Ledger], slo: Slo | Mapping[str, Slo] | None = None) -> Scores:
-    """The scores of ``ledgers``, the replicas of one run. ``slo``: for all, or by tenant; ``""``: the others."""
+    """The scores of ``ledgers``, the replicas of one run. ``slo``: for all, or by tenant."""
     times, tokens, kept, arrived, end = [], 0, 0, [], 0
     for ledger in ledgers:
         for tenant, request, made in _requests(ledger):
@@ -77,10 +77,20 @@ def score(ledgers: Iterable[Ledger], slo: Slo | Mapping[str, Slo] | None = None)
     )
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a sweep keeps of a run that has ``ledgers``: ``Measured(slo)(run)`` is its scores, plain."""
+
+    slo: Slo | Mapping[str, Slo] | None = None
+
+    def __call__(self, run) -> dict:
+        return score(run.ledgers, self.slo).plain()
+
+
 def _promise(slo: Slo | Mapping[str, Slo] | None, tenant: str) -> Slo:
     if slo is None or isinstance(slo, Slo):
         return slo or Slo()
-    return slo.get(tenant, slo.get("", Slo()))
+    return slo.get(tenant, Slo())
 
 
 def _requests(ledger: Ledger) -> Iterable[tuple[str, _Times, int]]:
