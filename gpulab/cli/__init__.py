@@ -20,6 +20,8 @@ from gpulab.cli import (
     simulate,
     swap,
 )
+from gpulab.cli.serving_options import Served, command
+from gpulab.cli.sweeping import Sweeping
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,10 +35,10 @@ app.command()(published.published)
 app.command()(monitor.monitor)
 app.command()(calibrate.calibrate)
 app.command()(explain.explain)
-app.command()(simulate.simulate)
-app.command()(compare.compare)
-app.command()(capacity.capacity)
-app.command()(swap.swap)
+app.command()(command(simulate.simulate, Served, simulate.Simulated))
+app.command()(command(compare.compare, Served, compare.Compared, Sweeping))
+app.command()(command(capacity.capacity, Served, capacity.Sought, Sweeping))
+app.command()(command(swap.swap, Served, swap.Swapping, Sweeping))
 app.command()(report.report)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

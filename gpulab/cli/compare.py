@@ -1,6 +1,7 @@
 """``gpulab compare``: policies side by side, on the same trace and the same seeds."""
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpulab.cli import serving_options as options
-from gpulab.cli import sweeping
-from gpulab.cli.patience import patience
+from gpulab.cli.sweeping import Sweeping
 from gpulab.errors import GpulabError
 
 if TYPE_CHECKING:
@@ -29,56 +29,35 @@ _COLUMNS = {
 }
 
 
-def compare(  # noqa: PLR0917 (options of a command, given by name)
-    trace: options.TraceName,
-    policies: Annotated[str, typer.Option(help="Policies, with commas between; the first is the yardstick.")],
+@dataclass(frozen=True)
+class Compared:
+    """The options of ``gpulab compare`` alone."""
+
+    policies: Annotated[str, typer.Option(help="Policies, with commas between; the first is the yardstick.")]
     seeds: Annotated[
-        int,
-        typer.Option(min=1, help="Days like that of the trace; the first is the trace itself."),
-    ] = 1,
-    model: options.Model = "llama2-7b-a100",
-    gpu: options.Gpu = None,
-    replicas: options.Replicas = 1,
-    router: options.Router = "round-robin",
-    slo: options.Promises = None,
-    rate: options.Rate = "1",
-    requests: options.Requests = None,
-    max_jobs: options.MaxJobs = 128,
-    token_budget: options.TokenBudget = 2048,
-    blocks: options.Blocks = None,
-    host_gap: options.HostGap = None,
-    guess_error: options.GuessError = None,
-    workers: sweeping.Workers = None,
-    scheduler: sweeping.Scheduler = None,
-    journal: sweeping.Journal = None,
-    skip_broken: options.SkipBroken = False,
-    as_json: options.AsJson = False,
-) -> None:
+        int, typer.Option(min=1, help="Days like that of the trace; the first is the trace itself.")
+    ] = 1
+    as_json: options.AsJson = False
+
+
+def compare(served: options.Served, own: Compared, sweeping: Sweeping) -> None:
     """Serve TRACE under each of several policies: means over the seeds, with the 95 % interval of each mean.
 
-    A seed above 0 is the trace with the contents of each 64 requests in a row in another order. Beside each number
-    stands its difference from the first policy's, seed by seed, where its interval excludes 0.
+    A seed above 0 is the trace with the contents of each 64 requests in a row in another order. A star marks what
+    differs from the first policy, seed by seed: the interval of the difference excludes 0.
     """
-    names = [name.strip() for name in policies.split(",") if name.strip()]
+    names = [name.strip() for name in own.policies.split(",") if name.strip()]
     try:
         if len(set(names)) < len(names) or not names:
-            raise ValueError(f"--policies {policies!r} must name policies, each once.")
-        cost = options.cost_of(model, gpu, blocks, host_gap)
-        asked = options.demand_of(trace, slo, rate, requests, guess_error, skip_broken, cost.block_tokens)
-        services = {
-            name: options.service_of(cost, name, replicas, router, max_jobs, token_budget) for name in names
-        }
-        with (
-            patience(Console(stderr=True)) as say,
-            sweeping.sweeping(
-                workers, scheduler, journal, lambda done, of: say(f"serving {of} runs", done, of)
-            ) as sweep,
-        ):
-            result = {"trace": trace, "seeds": seeds, "policies": _compared(asked, services, seeds, sweep)}
+            raise ValueError(f"--policies {own.policies!r} must name policies, each once.")
+        asked, services = served.demand(), {name: served.service(name) for name in names}
+        with sweeping.open() as sweep:
+            found = _compared(asked, services, own.seeds, sweep)
     except (GpulabError, OSError, ValueError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
-    if as_json:
+    result = {"trace": served.trace, "seeds": own.seeds, "policies": found}
+    if own.as_json:
         typer.echo(json.dumps(result))
     else:
         _show(result)

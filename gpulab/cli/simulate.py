@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,69 +18,61 @@ from gpulab.errors import GpulabError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpulab.serving.service import Ran
     from gpulab.telemetry.ledger import Ledger
 
 
-def simulate(  # noqa: PLR0917 (options of a command, given by name)
-    trace: options.TraceName,
-    model: options.Model = "llama2-7b-a100",
-    gpu: options.Gpu = None,
-    policy: options.Policy = "chunked",
-    replicas: options.Replicas = 1,
-    router: options.Router = "round-robin",
-    slo: options.Promises = None,
-    rate: options.Rate = "1",
-    requests: options.Requests = None,
-    max_jobs: options.MaxJobs = 128,
-    token_budget: options.TokenBudget = 2048,
-    blocks: options.Blocks = None,
-    host_gap: options.HostGap = None,
-    guess_error: options.GuessError = None,
-    ledger: Annotated[Path | None, typer.Option(help="Write all facts to this JSON Lines file.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the report of the run to this page.")] = None,
-    skip_broken: options.SkipBroken = False,
-    as_json: options.AsJson = False,
-) -> None:
+@dataclass(frozen=True)
+class Simulated:
+    """The options of ``gpulab simulate`` alone."""
+
+    policy: options.Policy = "chunked"
+    ledger: Annotated[Path | None, typer.Option(help="Write all facts to this JSON Lines file.")] = None
+    report: Annotated[Path | None, typer.Option(help="Write the report of the run to this page.")] = None
+    as_json: options.AsJson = False
+
+
+def simulate(served: options.Served, own: Simulated) -> None:
     """Serve TRACE: times of requests, goodput, fairness, occupancy, both gauges.
 
     A policy that breaks a rule ends the run with status 1; what happened before is told, and written, all the same.
     """
     started = time.perf_counter()
     try:
-        for out in filter(None, (ledger, report)):
-            refuse_to_overwrite(Path(trace), out, "trace")
         with patience(Console(stderr=True)) as say:
-            say("reading")
-            cost = options.cost_of(model, gpu, blocks, host_gap)
-            asked = options.demand_of(trace, slo, rate, requests, guess_error, skip_broken, cost.block_tokens)
-            service = options.service_of(cost, policy, replicas, router, max_jobs, token_budget)
-            say("serving")
-            ran = service.run(asked.trace)
-            if not ran.ledgers:
-                raise ran.fault
-            from gpulab.serving.service import merged
-
-            facts = merged(ran.ledgers)
-            if ledger is not None:
-                write_whole(ledger, facts.to_jsonl)
-            say("adding up")
-            result = {
-                "trace": trace,
-                **told(service, asked, ran, facts),
-                "seconds": round(time.perf_counter() - started, 3),
-            }
-            if report is not None:
-                _write_report(facts, report, trace, say)
+            ran, result = _simulated(served, own, say)
     except (GpulabError, OSError, ValueError, ImportError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
-    if as_json:
+    result["seconds"] = round(time.perf_counter() - started, 3)
+    if own.as_json:
         typer.echo(json.dumps(result))
     else:
         show(result)
     if ran.fault is not None:
         typer.echo(f"{type(ran.fault).__name__}: {ran.fault}", err=True)
         raise typer.Exit(1)
+
+
+def _simulated(served: options.Served, own: Simulated, say: "Callable[[str], None]") -> "tuple[Ran, dict]":
+    from gpulab.serving.service import merged
+
+    for out in filter(None, (own.ledger, own.report)):
+        refuse_to_overwrite(Path(served.trace), out, "trace")
+    say("reading")
+    asked, service = served.demand(), served.service(own.policy)
+    say("serving")
+    ran = service.run(asked.trace)
+    if not ran.ledgers:
+        raise ran.fault
+    facts = merged(ran.ledgers)
+    if own.ledger is not None:
+        write_whole(own.ledger, facts.to_jsonl)
+    say("adding up")
+    result = {"trace": served.trace, **told(service, asked, ran, facts)}
+    if own.report is not None:
+        _write_report(facts, own.report, served.trace, say)
+    return ran, result
 
 
 def _write_report(facts: "Ledger", path: Path, trace: str, say: "Callable[[str], None]") -> None:

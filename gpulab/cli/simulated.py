@@ -63,7 +63,11 @@ def _fault(ran: "Ran") -> dict | None:
     fault = ran.fault
     if fault is None:
         return None
-    return {"law": fault.law, "message": str(fault), **{name: str(value) for name, value in fault.numbers.items()}}
+    return {
+        "law": fault.law,
+        "message": str(fault),
+        **{name: str(value) for name, value in fault.numbers.items()},
+    }
 
 
 def _percentiles(times) -> dict:

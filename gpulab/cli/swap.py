@@ -1,15 +1,15 @@
 """``gpulab swap``: the swap test. Would another rule have kept more promises?"""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from gpulab.cli import serving_options as options
-from gpulab.cli import sweeping
-from gpulab.cli.patience import patience
+from gpulab.cli.sweeping import Sweeping
 from gpulab.errors import GpulabError
 
 if TYPE_CHECKING:
@@ -22,51 +22,34 @@ _SAID = {
 }
 
 
-def swap(  # noqa: PLR0917 (options of a command, given by name)
-    trace: options.TraceName,
-    slo: Annotated[list[str], typer.Option(help="ttft=1s,tpot=50ms,latency=10s; for one tenant: chat:ttft=1s.")],
-    model: options.Model = "llama2-7b-a100",
-    gpu: options.Gpu = None,
-    policy: options.Policy = "chunked",
-    replicas: options.Replicas = 1,
-    router: options.Router = "round-robin",
-    rate: options.Rate = "1",
-    requests: options.Requests = None,
-    max_jobs: options.MaxJobs = 128,
-    token_budget: options.TokenBudget = 2048,
-    blocks: options.Blocks = None,
-    host_gap: options.HostGap = None,
-    guess_error: Annotated[
-        int, typer.Option(min=0, max=99, help="Guesses of output lengths, for `shortest`, are off by at most this %.")
-    ] = 40,
-    workers: sweeping.Workers = None,
-    scheduler: sweeping.Scheduler = None,
-    journal: sweeping.Journal = None,
-    skip_broken: options.SkipBroken = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Serve TRACE under its policy and under the nine references: which rule moves attainment, by how much?"""
+@dataclass(frozen=True)
+class Swapping:
+    """The options of ``gpulab swap`` alone."""
+
+    policy: options.Policy = "chunked"
+    as_json: options.AsJson = False
+
+
+def swap(served: options.Served, own: Swapping, sweeping: Sweeping) -> None:
+    """Serve TRACE under its policy and under the nine references: which rule keeps how many more promises (--slo)?
+
+    `shortest` goes by guesses of the output lengths: those of the trace, else off by at most 40 % (--guess-error).
+    """
     try:
         from gpulab.report.scores import Measured
         from gpulab.serving.swap import swap_test
 
-        cost = options.cost_of(model, gpu, blocks, host_gap)
-        asked = options.demand_of(trace, slo, rate, requests, guess_error, skip_broken, cost.block_tokens)
-        service = options.service_of(cost, policy, replicas, router, max_jobs, token_budget)
-        with (
-            patience(Console(stderr=True)) as say,
-            sweeping.sweeping(
-                workers, scheduler, journal, lambda done, of: say(f"serving {of} runs", done, of)
-            ) as sweep,
-        ):
-            found = swap_test(asked.trace, service, Measured(asked.slo), sweep=sweep)
+        guessing = replace(served, guess_error=40 if served.guess_error is None else served.guess_error)
+        asked = guessing.demand()
+        with sweeping.open() as sweep:
+            found = swap_test(asked.trace, served.service(own.policy), Measured(asked.slo), sweep=sweep)
     except (GpulabError, OSError, ValueError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
-    if as_json:
-        typer.echo(json.dumps({"trace": trace, "policy": policy, **_plain(found)}))
+    if own.as_json:
+        typer.echo(json.dumps({"trace": served.trace, "policy": own.policy, **_plain(found)}))
     else:
-        _show(trace, policy, found)
+        _show(served.trace, own.policy, found)
 
 
 def _plain(found: "Swapped") -> dict:
@@ -99,5 +82,7 @@ def _show(trace: str, policy: str, found: "Swapped") -> None:
         say(f"{name}: {fault}")
     beyond = sum(bool(row["extrapolated"]) for row in found.results)
     if beyond:
-        say(f"Extrapolated: in {beyond} of {len(found.results)} runs steps are larger than what was measured.")
+        say(
+            f"Extrapolated: in {beyond} of {len(found.results)} runs steps are larger than what was measured."
+        )
     say(_SAID[found.verdict])

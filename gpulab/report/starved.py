@@ -34,7 +34,9 @@ def starved(ledger: Ledger, *, least_ns: int = 60 * SECOND, overtakers: int = 20
     found = []
     for served in sorted(requests.served.values(), key=lambda served: served.serial, reverse=True):
         since, until = max(
-            ((start, end) for _, start, end in served.waits), key=lambda wait: wait[1] - wait[0], default=(0, 0)
+            ((start, end) for _, start, end in served.waits),
+            key=lambda wait: wait[1] - wait[0],
+            default=(0, 0),
         )
         if until - since >= least_ns:
             passed = bisect_right(ends, until) - bisect_left(ends, since)

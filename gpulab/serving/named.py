@@ -76,7 +76,8 @@ def _from_file(name: str) -> Policy:
     file, _, wanted = name.rpartition(":")
     if not file.endswith(".py") or not Path(file).is_file():
         raise _unusable(
-            f"There is no policy {name!r}; there are: {', '.join(REFERENCES)}, or FILE.py:Class of your own", name
+            f"There is no policy {name!r}; there are: {', '.join(REFERENCES)}, or FILE.py:Class of your own",
+            name,
         )
     spec = spec_from_file_location(f"policy_of_{Path(file).stem}", file)
     module = module_from_spec(spec)
@@ -95,7 +96,9 @@ def _from_file(name: str) -> Policy:
     except PolicyFault:
         raise
     except (Exception, SystemExit) as wrong:
-        raise _unusable(f"{name} cannot be made: {type(wrong).__name__}: {shown(str(wrong))}", name) from wrong
+        raise _unusable(
+            f"{name} cannot be made: {type(wrong).__name__}: {shown(str(wrong))}", name
+        ) from wrong
     finally:
         del sys.modules[spec.name]
 

@@ -55,7 +55,7 @@ def request_of(row: Mapping[str, object], place: int) -> Request | Wrong:
             found[f"{base}_ns"] = _time_ns(value, UNITS[unit])
         else:
             found[name] = count(value, 1 if name in ("prompt_tokens", "output_tokens") else 0)
-        if name in found and found[name] is None or found.get(f"{base}_ns", 0) is None:
+        if (name in found and found[name] is None) or found.get(f"{base}_ns", 0) is None:
             return name, value
     most = found.get("most_tokens")
     if most and most < found["output_tokens"]:

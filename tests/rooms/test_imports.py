@@ -24,6 +24,7 @@ PLACES = {
     "ipywidgets": {"report/widgets.py"},
     "IPython": {"report/charts.py", "report/widgets.py"},
     "pooch": {"datasets.py"},
+    "distributed": {"cli/sweeping.py"},
 }
 AT_THE_TOP = {"numpy"}
 # Modules that exist on POSIX systems only: with one of them at the top, Windows cannot import the file.
