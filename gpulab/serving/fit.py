@@ -23,6 +23,7 @@ SEED = 1
 BATCHES, FITTED = 1_500, 1_000  # the others are held out
 _KINDS, _SHARES = ("decode", "prefill", "mixed"), (45, 20, 35)
 _CONTEXT, _NEW_TOKENS, _SEQUENCES, _PROMPTS = (64, 8_192), 8_192, (1, 256), (1, 4)
+_FEWEST_TOKENS = 512  # 256 decodes and a few prompts
 _SOFT = 0.03  # relative errors above this count by their size, not by its square
 
 
@@ -53,33 +54,36 @@ def draw(most_tokens: int, seed: int = SEED) -> list[Batch]:
     """1,500 batches: 45 % decodes, 20 % prompts, 35 % both; of no more than ``most_tokens`` new tokens.
 
     Contexts are log-uniform in 64–8,192 tokens, decoding sequences log-uniform in 1–256, prompts 1–4. Half of
-    the prompts are a later chunk of their context: what is before it is cached. New tokens are cut at 8,192 and
-    at what the tables reach, whichever is less.
+    the prompts are a later chunk of their context: what is before it is cached. A batch of more than 8,192 new
+    tokens, or more than the tables reach, is drawn again: tables are read between their points, not beyond.
     """
-    random_ = random.Random(f"{seed}/batches")
-    return [_batch(random_, min(most_tokens, _NEW_TOKENS)) for _ in range(BATCHES)]
+    draws, room = random.Random(f"{seed}/batches"), min(most_tokens, _NEW_TOKENS)
+    return [_batch(draws, room) for _ in range(BATCHES)]
 
 
-def _batch(random_: random.Random, room: int) -> Batch:
-    kind = random_.choices(_KINDS, _SHARES)[0]
-    contexts: tuple[int, ...] = ()
-    if kind != "prefill":
-        contexts = tuple(_spread(random_, *_CONTEXT) for _ in range(_spread(random_, *_SEQUENCES)))
-    prompts = []
-    room -= len(contexts)
-    for _ in range(random_.randint(*_PROMPTS) if kind != "decode" else 0):
-        context = _spread(random_, *_CONTEXT)
-        cached = random_.randrange(context) if random_.random() < 0.5 else 0
-        chunk = min(context - cached, room)
-        if chunk > 0:
-            prompts.append((chunk, cached))
-            room -= chunk
-    return Batch(tuple(prompts), contexts)
+def _batch(draws: random.Random, room: int) -> Batch:
+    kind = draws.choices(_KINDS, _SHARES)[0]
+    while True:
+        sequences = _spread(draws, *_SEQUENCES) if kind != "prefill" else 0
+        prompts = draws.randint(*_PROMPTS) if kind != "decode" else 0
+        batch = Batch(
+            tuple(_prompt(draws) for _ in range(prompts)),
+            tuple(_spread(draws, *_CONTEXT) for _ in range(sequences)),
+        )
+        if batch.tokens <= room:
+            return batch
 
 
-def _spread(random_: random.Random, least: int, most: int) -> int:
+def _prompt(draws: random.Random) -> tuple[int, int]:
+    """A chunk and what is cached before it."""
+    context = _spread(draws, *_CONTEXT)
+    cached = draws.randrange(context) if draws.random() < 0.5 else 0
+    return context - cached, cached
+
+
+def _spread(draws: random.Random, least: int, most: int) -> int:
     """A whole number between ``least`` and ``most``, each doubling as likely as the next."""
-    return round(math.exp(random_.uniform(math.log(least), math.log(most))))
+    return round(math.exp(draws.uniform(math.log(least), math.log(most))))
 
 
 def fit(kernels: Kernels, seed: int = SEED) -> Fitted:
@@ -89,8 +93,12 @@ def fit(kernels: Kernels, seed: int = SEED) -> Fitted:
     bend the whole; both forms alike. No coefficient is negative.
 
     Raises:
-        SpecFault: scipy is not here.
+        SpecFault: scipy is not here, or the tables end below the smallest batches.
     """
+    if kernels.most_tokens < _FEWEST_TOKENS:
+        raise SpecFault(
+            f"The table of linear layers ends at {kernels.most_tokens} tokens; a fit needs {_FEWEST_TOKENS} at least."
+        )
     batches = draw(kernels.most_tokens, seed)
     times = np.array([kernels.step_ms(batch) for batch in batches])
     tokens, prompt, cached, twice = (

@@ -8,17 +8,15 @@
 A file's kind is how its name ends; ``.gz``, ``.csv``, ``.parquet`` and ``_perf`` are left out first.
 """
 
-import csv
-import gzip
 import math
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpulab.errors import SpecFault, shown
-from gpulab.serving.kernels import Kernels, Table
+from gpulab.errors import SpecFault
+from gpulab.serving.kernels import Kernels
+from gpulab.serving.tables import rows_of, table_of
 
 _KINDS = ("context_attention", "generation_attention", "per_sequence", "attention", "dense", "mlp", "gemm")
 _LINEAR = {
@@ -26,7 +24,6 @@ _LINEAR = {
     "mlp": ("context_attention", "generation_attention"),
     "gemm": ("context_attention", "generation_attention"),
 }
-_FEWEST = 3  # sizes of a table; with two, a bend between them cannot be seen
 
 # Times a layer's operation runs in one step: `layers` or once; LLMServingSim's profiler, file dense.csv.
 _PER_LAYER = {
@@ -122,17 +119,17 @@ def _from_dense(files: dict[str, Path], shape: Shape) -> Kernels:
     """LLMServingSim: every kernel of a vLLM step, also the output head and the sampler."""
     times = {name: count * shape.layers for name, count in _PER_LAYER.items()} | _PER_STEP
     linear: dict[float, float] = {}
-    for row in _rows(files["dense"], ("layer", "tokens", "time_us"), sizes=("tokens",), times=("time_us",)):
+    for row in rows_of(files["dense"], ("layer", "tokens", "time_us"), sizes=("tokens",), times=("time_us",)):
         if row["layer"] in times:
             linear[row["tokens"]] = linear.get(row["tokens"], 0) + times[row["layer"]] * row["time_us"] / 1000
     heads: dict[float, float] = {}
-    for row in _rows(
+    for row in rows_of(
         files["per_sequence"], ("layer", "sequences", "time_us"), sizes=("sequences",), times=("time_us",)
     ):
         heads[row["sequences"]] = heads.get(row["sequences"], 0) + row["time_us"] / 1000
     path, points = files["attention"], ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
-    rows = list(_rows(path, (*points, "time_us"), counts=points, times=("time_us",)))
-    prefill = _table(
+    rows = list(rows_of(path, (*points, "time_us"), counts=points, times=("time_us",)))
+    prefill = table_of(
         path,
         (
             ((row["prefill_chunk"], row["kv_prefill"] + 1), row["time_us"] * shape.layers / 1000)
@@ -140,7 +137,7 @@ def _from_dense(files: dict[str, Path], shape: Shape) -> Kernels:
             if not row["n_decode"] and row["prefill_chunk"]
         ),
     )
-    decode = _table(
+    decode = table_of(
         path,
         (
             ((row["n_decode"], row["kv_decode"]), row["time_us"] * shape.layers / 1000)
@@ -149,10 +146,10 @@ def _from_dense(files: dict[str, Path], shape: Shape) -> Kernels:
         ),
     )
     return Kernels(
-        _table(files["dense"], (((size,), time) for size, time in linear.items())),
+        table_of(files["dense"], (((size,), time) for size, time in linear.items())),
         lambda chunk, cached: prefill(chunk, cached + 1),
         decode,
-        _table(files["per_sequence"], (((size,), time) for size, time in heads.items())),
+        table_of(files["per_sequence"], (((size,), time) for size, time in heads.items())),
         most_tokens=round(max(linear)),
     )
 
@@ -162,7 +159,7 @@ def _from_mlp(files: dict[str, Path], shape: Shape) -> Kernels:
     medians = {f"time_stats.{name}.median": name for name in _VIDUR}
     sizes = ("num_tokens", "num_tensor_parallel_workers", "n_head", "n_kv_head", "n_embd")
     linear: dict[float, float] = {}
-    for row in _rows(files["mlp"], (*medians, *sizes), sizes=sizes, times=tuple(medians)):
+    for row in rows_of(files["mlp"], (*medians, *sizes), sizes=sizes, times=tuple(medians)):
         if (row["n_head"], row["n_kv_head"], row["n_embd"]) != (shape.heads, shape.kv_heads, shape.hidden):
             raise SpecFault(
                 f"{files['mlp']} is of a model with {row['n_head']:g} heads, {row['n_kv_head']:g} of KV, and "
@@ -170,7 +167,7 @@ def _from_mlp(files: dict[str, Path], shape: Shape) -> Kernels:
             )
         if row["num_tensor_parallel_workers"] == 1:
             linear[row["num_tokens"]] = shape.layers * sum(row[name] for name in medians)
-    table = _table(files["mlp"], (((size,), time) for size, time in linear.items()))
+    table = table_of(files["mlp"], (((size,), time) for size, time in linear.items()))
     return Kernels(table, *_attention(files, shape), lambda jobs: 0.0, most_tokens=round(max(linear)))
 
 
@@ -178,8 +175,8 @@ def _from_gemm(files: dict[str, Path], shape: Shape) -> Kernels:
     """NVIDIA's bare matrix products in bfloat16: no norms, no activation, no output head."""
     names = ("gemm_dtype", "m", "n", "k", "latency")
     keep = {"gemm_dtype": "bfloat16"}
-    rows = list(_rows(files["gemm"], names, sizes=("m", "n", "k"), times=("latency",), keep=keep))
-    table = _table(files["gemm"], (((row["n"], row["k"], row["m"]), row["latency"]) for row in rows))
+    rows = list(rows_of(files["gemm"], names, sizes=("m", "n", "k"), times=("latency",), keep=keep))
+    table = table_of(files["gemm"], (((row["n"], row["k"], row["m"]), row["latency"]) for row in rows))
     wide = shape.heads * shape.head_dim
     products = (
         (wide + 2 * shape.kv_heads * shape.head_dim, shape.hidden),
@@ -207,11 +204,11 @@ def _attention(files: dict[str, Path], shape: Shape) -> tuple[Callable, Callable
         "head_dim": shape.head_dim,
         "kv_cache_dtype": "bfloat16",
     }
-    prefill = _table(
+    prefill = table_of(
         files["context_attention"],
         (
             ((row["isl"],), row["latency"] * shape.layers)
-            for row in _rows(
+            for row in rows_of(
                 files["context_attention"],
                 (*heads, "batch_size", "isl", "latency"),
                 sizes=("isl",),
@@ -220,11 +217,11 @@ def _attention(files: dict[str, Path], shape: Shape) -> tuple[Callable, Callable
             )
         ),
     )
-    decode = _table(
+    decode = table_of(
         files["generation_attention"],
         (  # with s + 1 tokens cached the table says step s
             ((row["batch_size"], row["step"] + 1), row["latency"] * shape.layers)
-            for row in _rows(
+            for row in rows_of(
                 files["generation_attention"],
                 (*heads, "batch_size", "step", "latency"),
                 sizes=("batch_size", "step"),
@@ -234,88 +231,3 @@ def _attention(files: dict[str, Path], shape: Shape) -> tuple[Callable, Callable
         ),
     )
     return lambda chunk, cached: prefill(math.sqrt(chunk * chunk + 2 * chunk * cached)), decode
-
-
-# -- files ---------------------------------------------------------------------------------------------------
-
-
-def _rows(
-    path: Path,
-    names: Iterable[str],
-    *,
-    sizes: tuple[str, ...] = (),
-    counts: tuple[str, ...] = (),
-    times: tuple[str, ...] = (),
-    keep: dict[str, object] | None = None,
-) -> Iterator[dict]:
-    """The rows of ``path`` with numbers in ``sizes`` and ``times`` (above 0) and in ``counts`` (0 or more).
-
-    ``keep``: only rows that have these values, as far as the file has these columns.
-    """
-    columns = _parquet(path) if path.suffix == ".parquet" else _csv(path)
-    missing = [name for name in names if name not in columns]
-    if missing:
-        raise SpecFault(
-            f"{path} has no column {', '.join(missing)}; it has: {', '.join(columns) or 'none'}. "
-            f"Give a table of this kind as it was measured."
-        )
-    tests = [(columns[name], str(value)) for name, value in (keep or {}).items() if name in columns]
-    for line in range(len(columns[names[0]])):
-        if all(str(column[line]) == value for column, value in tests):
-            row = {name: columns[name][line] for name in names}
-            for name in (*sizes, *times, *counts):
-                row[name] = _number(row[name], path, f"row {line + 1}, {name}", zero=name in counts)
-            yield row
-
-
-def _number(value: object, path: Path, where: str, *, zero: bool) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
-        least = "0 or more" if zero else "above 0"
-        raise SpecFault(
-            f"{path}, {where}: {shown(value)}; a number {least} is needed. Measure again, or leave the row out."
-        )
-    return number
-
-
-def _csv(path: Path) -> dict[str, list[str]]:
-    """The columns of a CSV file, by name, as texts."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
-            rows = list(csv.reader(lines))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as wrong:
-        raise SpecFault(f"{path} cannot be read: {wrong}.") from None
-    head, body = (rows[0], [row for row in rows[1:] if row]) if rows else ([], [])
-    for line, row in enumerate(body, 1):
-        if len(row) != len(head):
-            raise SpecFault(f"{path}, row {line} has {len(row)} values; there are {len(head)} columns.")
-    return {name: [row[place] for row in body] for place, name in enumerate(head)}
-
-
-def _parquet(path: Path) -> dict[str, list]:
-    """The columns of a Parquet file, by name."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise SpecFault(f"{path} is read by pyarrow, which is not here: pip install 'gpulab[fit]'.") from None
-    try:
-        return parquet.read_table(path).to_pydict()
-    except (OSError, pyarrow.ArrowException) as wrong:
-        raise SpecFault(f"{path} cannot be read: {wrong}") from None
-
-
-def _table(path: Path, points: Iterable[tuple[tuple[float, ...], float]]) -> Table:
-    found = list(points)
-    for axis in range(len(found[0][0]) if found else 1):
-        sizes = len({place[axis] for place, _ in found})
-        if sizes < _FEWEST:
-            raise SpecFault(
-                f"{path} has {len(found)} usable points of {sizes} different sizes; a fit needs {_FEWEST} sizes at least. "
-                f"Measure more, or give the model whose kernels these are."
-            )
-    return Table(found)

@@ -24,6 +24,8 @@ PLACES = {
     "ipywidgets": {"report/widgets.py"},
     "IPython": {"report/charts.py", "report/widgets.py"},
     "pooch": {"datasets.py"},
+    "scipy": {"serving/fit.py"},
+    "pyarrow": {"serving/tables.py"},
 }
 AT_THE_TOP = {"numpy"}
 # Modules that exist on POSIX systems only: with one of them at the top, Windows cannot import the file.
