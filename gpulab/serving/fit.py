@@ -42,7 +42,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The formula and, beside it, the linear form; and the most tokens and cached tokens of a fitted batch."""
+    """The formula and, beside it, the linear form; and their range.
+
+    ``most_tokens``: that a batch could have, ``most_cached_tokens``: that a fitted one had.
+    """
 
     bent: Form
     linear: Form
@@ -115,7 +118,7 @@ def fit(kernels: Kernels, seed: int = SEED) -> Fitted:
     return Fitted(
         _solved(bent, (2, 8, 0.05, 1e-4, 3e-6), times),
         _solved(linear, (8, 0.05, 5e-6, 0.03, 1e-4), times),
-        most_tokens=max(batch.tokens for batch in batches[:FITTED]),
+        most_tokens=min(kernels.most_tokens, _NEW_TOKENS),
         most_cached_tokens=max(batch.cached_tokens for batch in batches[:FITTED]),
     )
 
