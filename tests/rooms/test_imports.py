@@ -14,7 +14,7 @@ LEARNER_SIDE = "autograder.learner"
 
 # architecture, section 3: each room may import the rooms before it.
 ROOMS = ("telemetry", "memory", "device", "sharing", "serving")
-GROUND = {"units", "errors", "startup", "datasets", "mixes", ""}
+GROUND = {"units", "errors", "startup", "cards", "datasets", "mixes", ""}
 # Where a heavy or optional package may be imported, and only inside a function.
 PLACES = {
     "cupy": {"device/cuda.py"},
