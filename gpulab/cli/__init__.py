@@ -6,7 +6,7 @@ imports go inside the function, so that ``gpulab --help`` stays quick.
 
 import typer
 
-from gpulab.cli import calibrate, doctor, explain, fit, lab, monitor, published, replay
+from gpulab.cli import calibrate, doctor, explain, fidelity, fit, lab, monitor, published, replay
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,5 +21,6 @@ app.command()(monitor.monitor)
 app.command()(calibrate.calibrate)
 app.command()(explain.explain)
 app.command()(fit.fit)
+app.command()(fidelity.fidelity)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

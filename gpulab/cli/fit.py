@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -41,22 +42,21 @@ def fit(
     Tables: LLMServingSim's dense, attention and per_sequence; Vidur's mlp with NVIDIA's context_attention and
     generation_attention; NVIDIA's gemm with the same two.
     """
+    given = Pair(
+        *(model, gpu, tuple(only or ()), kv_blocks, date, "KV blocks as given"),
+        host_ns=round(host_gap_ms * 1e6),
+    )
     try:
         if out is not None and out.exists() and not force:
             raise FileExistsError(f"{out} is there already; give another -o, or --force to write over it.")
-        named = PAIRS.get(pair)
-        if pair and named is None:
+        wanted = given if not pair else PAIRS.get(pair)
+        if wanted is None:
             raise SpecFault(f"There is no pair {pair!r}; there are: {', '.join(PAIRS)}.")
-        name, shape = shape_of(named.model if named else model)
-        wanted = named or Pair(
-            name, gpu, tuple(only or ()), kv_blocks, date, "KV blocks as given", round(host_gap_ms * 1e6)
-        )
+        name, shape = shape_of(wanted.model)
         kernels, files = read(profile, shape, wanted.only)
         found = fitting.fit(kernels)
         if out is not None:
-            part = out.with_name(out.name + ".part")
-            part.write_text(spec_of(wanted, shape, found, files), encoding="utf-8", newline="\n")
-            os.replace(part, out)
+            _write(out, spec_of(replace(wanted, model=name), shape, found, files))
     except (GpulabError, OSError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
@@ -64,6 +64,13 @@ def fit(
         typer.echo(json.dumps(told(name, wanted.gpu, found, files)))
     else:
         _show(name, wanted.gpu, found, files, out)
+
+
+def _write(out: Path, text: str) -> None:
+    """Write ``text`` whole or not at all."""
+    part = out.with_name(out.name + ".part")
+    part.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(part, out)
 
 
 def shape_of(text: str) -> tuple[str, Shape]:
