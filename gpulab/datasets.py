@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from gpulab.cards import CARDS, Card
 from gpulab.errors import DatasetError, TraceFault
 
 
@@ -26,31 +27,6 @@ class Request:
     prompt_tokens: int
     output_tokens: int
 
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """What is known about a data file. ``sha256`` is that of the content before gzip."""
-
-    name: str
-    file: str
-    origin: str
-    licence: str
-    attribution: str
-    sha256: str
-
-
-CARDS = (
-    Card(
-        name="azure-conv-2023",
-        file="AzureLLMInferenceTrace_conv.csv.gz",
-        origin="https://raw.githubusercontent.com/Azure/AzurePublicDataset/master/data/"
-        "AzureLLMInferenceTrace_conv.csv",
-        licence="CC BY 4.0",
-        attribution="Patel et al., Splitwise: Efficient generative LLM inference using phase splitting, "
-        "ISCA 2024; Azure Public Dataset",
-        sha256="2f1e5b666d4e3055fdbba98598ce2ec307767b9064e03e2fa46676dbcc7d0bf8",
-    ),
-)
 
 _AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?")

@@ -12,6 +12,8 @@ from gpulab.cli import (
     compare,
     doctor,
     explain,
+    fidelity,
+    fit,
     lab,
     monitor,
     published,
@@ -40,5 +42,7 @@ app.command()(command(compare.compare, Served, compare.Compared, Sweeping))
 app.command()(command(capacity.capacity, Served, capacity.Sought, Sweeping))
 app.command()(command(swap.swap, Served, swap.Swapping, Sweeping))
 app.command()(report.report)
+app.command()(fit.fit)
+app.command()(fidelity.fidelity)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

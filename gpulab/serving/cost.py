@@ -21,6 +21,7 @@ _WHOLE = (
     *("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_token_ps", "host_ns"),
     *("kv_blocks", "block_tokens", "kv_bytes_per_token", "most_tokens", "most_cached_tokens"),
 )
+_TEXTS = ("model", "gpu", "source", "badge", "date")
 
 
 @final
@@ -35,7 +36,7 @@ class StepCost:
         kv_blocks, block_tokens: the pool of KV blocks. kv_bytes_per_token: what one token keeps.
         most_tokens, most_cached_tokens: the range of T and KV of the measurements; beyond it a step is
             *extrapolated*.
-        source: where the coefficients come from.
+        source: where the coefficients come from. badge, date: how good they are, when was measured.
     """
 
     model: str
@@ -52,6 +53,8 @@ class StepCost:
     most_tokens: int
     most_cached_tokens: int
     source: str
+    badge: str = ""
+    date: str = ""
 
     @property
     def host_ps(self) -> int:
@@ -100,12 +103,12 @@ def load(name: str | Path) -> StepCost:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise SpecFault(f"{path} is no TOML file: {wrong}") from None
-    fields = {**found, "kv_blocks": found.get("kv_blocks")}
-    for field in (*_WHOLE, "model", "gpu", "source"):
+    fields = {"badge": "", "date": "", **found}
+    for field in (*_WHOLE, *_TEXTS):
         kind = int if field in _WHOLE else str
         value = fields.get(field)
         if type(value) is not kind or (kind is int and value < 0):
             raise SpecFault(
                 f"{path}: {field} is {value!r}; a {'whole number of 0 or more' if kind is int else 'text'} is needed."
             )
-    return StepCost(**{field: fields[field] for field in (*_WHOLE, "model", "gpu", "source")})
+    return StepCost(**{field: fields[field] for field in (*_WHOLE, *_TEXTS)})

@@ -138,7 +138,7 @@ class Engine:
             waiting=Listed(roster.waiting),
             running=Listed(roster.running.values()),
             free_blocks=roster.free_blocks,
-            need_blocks=roster.lacking(),
+            next_blocks=roster.batch.blocks_for(1),
             limits=(self.token_budget, self.max_jobs, self.cost.block_tokens),
             needs=roster.blocks_to_admit,
         )

@@ -129,12 +129,13 @@ class View:
     Attributes:
         now_ns: the time. waiting: jobs that wait, in the order of their arrival. running: jobs that are
             served, in the order in which they were admitted. free_blocks: KV blocks nobody holds.
-            need_blocks: blocks that the next step lacks; above 0 the policy must preempt.
+            next_blocks: blocks that the decodes take in the next step. need_blocks: those of them that are
+            lacking; above 0 the policy must preempt.
         token_budget, max_jobs, block_tokens: the engine's limits.
     """
 
     __slots__ = (
-        *("now_ns", "waiting", "running", "free_blocks", "need_blocks"),
+        *("now_ns", "waiting", "running", "free_blocks", "next_blocks", "need_blocks"),
         *("token_budget", "max_jobs", "block_tokens", "_needs"),
     )
 
@@ -145,12 +146,13 @@ class View:
         waiting: Listed,
         running: Listed,
         free_blocks: int,
-        need_blocks: int,
+        next_blocks: int,
         limits: tuple[int, int, int],
         needs: Callable[[Job], int],
     ) -> None:
         self.now_ns, self.waiting, self.running = now_ns, waiting, running
-        self.free_blocks, self.need_blocks = free_blocks, need_blocks
+        self.free_blocks, self.next_blocks = free_blocks, next_blocks
+        self.need_blocks = max(0, next_blocks - free_blocks)
         self.token_budget, self.max_jobs, self.block_tokens = limits
         self._needs = needs
 

@@ -10,6 +10,13 @@ def newest_out(view: View) -> list[list]:
     return put_out(view, reversed(list(view.running)))
 
 
+def relieve(view: View, order: Iterable[JobView]) -> dict:
+    """Put out the first of ``order`` until the blocks are there; prompts of the others go on meanwhile."""
+    out = put_out(view, order)
+    gone = {name for name, _ in out}
+    return {"preempt": out, **chunks(view, (), [job for job in view.running if job.id not in gone])}
+
+
 def put_out(view: View, order: Iterable[JobView]) -> list[list]:
     """The first of ``order`` to put out until the blocks that the next step lacks are there."""
     out, needed = [], view.need_blocks
@@ -22,11 +29,11 @@ def put_out(view: View, order: Iterable[JobView]) -> list[list]:
     return out
 
 
-def watermark(view: View) -> int:
-    """1 % of the blocks, kept free at admission so that running jobs can grow (vLLM's default); 0 for the first job."""
-    if not view.running:
+def watermark(view: View, permille: int = 10) -> int:
+    """Blocks kept free at admission so that running jobs can grow, 1 % as vLLM before version 1; 0 for the first job."""
+    if not view.running or not permille:
         return 0
-    return max(1, (view.free_blocks + sum(job.blocks for job in view.running)) // 100)
+    return max(1, (view.free_blocks + sum(job.blocks for job in view.running)) * permille // 1000)
 
 
 def fitting(view: View, order: Iterable[JobView], spare_blocks: int = 0) -> list[JobView]:
@@ -62,8 +69,13 @@ def whole_prompts(view: View, order: Iterable[JobView], budget: int) -> dict:
     return {"admit": list(chosen), "prefill": {name: tokens for name, tokens in chosen.items() if tokens}}
 
 
-def chunks(view: View, waiting: Iterable[JobView], running: Iterable[JobView]) -> dict:
-    """Fill what decodes leave of the budget with chunks: of running jobs first, then of jobs let in from ``waiting``."""
+def chunks(
+    view: View, waiting: Iterable[JobView], running: Iterable[JobView], spare_permille: int = 10
+) -> dict:
+    """Fill what decodes leave of the budget with chunks: of running jobs first, then of jobs let in from ``waiting``.
+
+    Whoever is let in leaves the blocks that the decodes take in this very step, and ``spare_permille`` of all.
+    """
     budget, prefill, admit = view.token_budget - view.decoding, {}, []
     for job in running:
         tokens = min(job.left, budget)
@@ -71,7 +83,7 @@ def chunks(view: View, waiting: Iterable[JobView], running: Iterable[JobView]) -
             prefill[job.id] = tokens
             budget -= tokens
     if budget > 0 and view.waiting:
-        for job in fitting(view, waiting, watermark(view)):
+        for job in fitting(view, waiting, view.next_blocks + watermark(view, spare_permille)):
             if budget <= 0:
                 break
             admit.append(job.id)

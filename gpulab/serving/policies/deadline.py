@@ -3,7 +3,7 @@
 from typing import final
 
 from gpulab.serving.cost import StepCost
-from gpulab.serving.policies.choosing import chunks, put_out
+from gpulab.serving.policies.choosing import chunks, relieve
 from gpulab.serving.policy import JobView, Policy, View
 
 
@@ -21,7 +21,7 @@ class EarliestDeadline(Policy):
     def decide(self, view: View) -> dict:
         order = sorted(view.waiting, key=self._due)
         if view.need_blocks:
-            return {"preempt": put_out(view, sorted(view.running, key=self._due, reverse=True))}
+            return relieve(view, sorted(view.running, key=self._due, reverse=True))
         late = [job.id for job in order if self.rejects and self._late(job, view)]
         said = chunks(view, [job for job in order if job.id not in late], view.running)
         return {**said, "reject": late}

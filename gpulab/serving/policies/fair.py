@@ -2,7 +2,7 @@
 
 from typing import final
 
-from gpulab.serving.policies.choosing import chunks, newest_out
+from gpulab.serving.policies.choosing import chunks, relieve
 from gpulab.serving.policy import JobView, Policy, View
 
 
@@ -24,7 +24,7 @@ class VirtualTokens(Policy):
     def decide(self, view: View) -> dict:
         self._charge(view)
         if view.need_blocks:
-            return {"preempt": newest_out(view)}
+            return relieve(view, reversed(list(view.running)))
         return chunks(view, sorted(view.waiting, key=self._turn), view.running)
 
     def _charge(self, view: View) -> None:

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from gpulab.serving.policies.choosing import chunks, put_out
+from gpulab.serving.policies.choosing import chunks, relieve
 from gpulab.serving.policy import JobView, Policy, View
 
 
@@ -24,7 +24,7 @@ class Feedback(Policy):
 
         down = sorted(view.running, key=ranked, reverse=True)
         if view.need_blocks:
-            return {"preempt": put_out(view, down)}
+            return relieve(view, down)
         waiting = sorted(view.waiting, key=ranked)
         first = waiting[0] if waiting else None
         full = first is not None and len(view.running) >= view.max_jobs and not down[0].ready_ns

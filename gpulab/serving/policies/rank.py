@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import final
 
-from gpulab.serving.policies.choosing import chunks, put_out
+from gpulab.serving.policies.choosing import chunks, relieve
 from gpulab.serving.policy import JobView, Policy, View
 
 
@@ -27,7 +27,7 @@ class RankPolicy(Policy):
             return self._rank(job), job.arrival_ns, job.id
 
         if view.need_blocks:
-            return {"preempt": put_out(view, sorted(view.running, key=ranked, reverse=True))}
+            return relieve(view, sorted(view.running, key=ranked, reverse=True))
         waiting = sorted(view.waiting, key=ranked) if view.waiting else ()
         running = sorted((job for job in view.running if job.left), key=ranked)
         return chunks(view, waiting, running)
