@@ -38,6 +38,11 @@ _NVIDIA = (
     "Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES",
 )
 
+_MOONCAKE = (
+    "https://raw.githubusercontent.com/kvcache-ai/Mooncake/main/",
+    "Apache-2.0",
+    "Qin et al., Mooncake, FAST 2025",
+)
 _FILES = (
     (
         _AZURE,
@@ -185,6 +190,13 @@ _FILES = (
         "nv_h100_vllm0.24_llama3-8b_gemm.csv.gz",
         "systems/data/h100_sxm/gemm/vllm/0.24.0/gemm_perf.parquet",
         "da0406b804b49d8d8139b05920f76da842ee21fddda7be12818cbc40457fb5dc",
+    ),
+    (
+        _MOONCAKE,
+        "mooncake-conv-excerpt",
+        "mooncake_conversation_first2000.jsonl.gz",
+        "FAST25-release/traces/conversation_trace.jsonl",
+        "9e81b386f0d8cea16d376b041d7a7e8fed5ba65b53e989444c76cef408442c2a",
     ),
 )
 

@@ -60,7 +60,7 @@ class Served:
     trace: Annotated[
         str,
         typer.Argument(
-            help="A data set's name or a file: Azure's CSV, Mooncake's JSONL, plain CSV or JSONL."
+            help="azure-conv-2023, azure-code-2023, mooncake-conv-excerpt, or a file: Azure's CSV, Mooncake's JSONL, plain CSV or JSONL."
         ),
     ]
     model: Annotated[

@@ -19,6 +19,7 @@ from gpulab.serving.trace_rows import Wrong, count, request_of, unknown
 from gpulab.units import MS, SECOND
 
 MOONCAKE_TOKENS = 512  # of a prompt share one of Mooncake's ids (FAST25-release/README)
+NAMES = ("azure-conv-2023", "azure-code-2023", "mooncake-conv-excerpt")  # data sets that are traces
 _BIN_NS = 3 * SECOND  # to which the arrivals of its conversation trace are rounded
 _MOONCAKE = ("timestamp", "input_length", "output_length", "hash_ids")
 
@@ -37,10 +38,10 @@ def read_trace(
             are returned instead with ``skip_broken``.
         DatasetError, FileNotFoundError: there is no such data.
     """
-    path = datasets.path_of(str(source)) if str(source) in datasets.names() else Path(source)
+    path = datasets.path_of(str(source)) if str(source) in NAMES else Path(source)
     if not path.is_file():
         raise FileNotFoundError(
-            f"{str(source)!r} is neither a file nor a data set; the data sets are: {', '.join(datasets.names())}."
+            f"{str(source)!r} is neither a file nor a trace; the traces here are: {', '.join(NAMES)}."
         )
     first = next((text for _, text, _ in datasets.lines_of(path) if text.strip()), "")
     if "TIMESTAMP" in first and not first.lstrip().startswith("{"):
