@@ -61,6 +61,8 @@ def compare(served: options.Served, own: Compared, sweeping: Sweeping) -> None:
         typer.echo(json.dumps(result))
     else:
         _show(result)
+    if any(row["faults"] for row in found.values()):
+        raise typer.Exit(1)
 
 
 def _compared(

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from gpulab.serving.request import Trace
     from gpulab.serving.service import Service
 
-Policy = Annotated[str, typer.Option(help="A reference policy, or FILE.py:Class of your own.")]
+# Names in help texts are written out: importing the policies would slow every `gpulab --help`. A test compares.
+Policy = Annotated[
+    str,
+    typer.Option(
+        help="request-level, reserving, prefill-first, chunked, shortest, fair, feedback, deadline, priority, or "
+        "FILE.py:Class of your own."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="The result as one JSON object.")]
 
 
@@ -68,7 +75,9 @@ class Served:
     ] = "llama2-7b-a100"
     gpu: Annotated[str | None, typer.Option(help="The GPU, where a model has several.")] = None
     replicas: Annotated[int, typer.Option(min=1, help="Replicas, each on a GPU of its own.")] = 1
-    router: Annotated[str, typer.Option(help="What sends requests to replicas.")] = "round-robin"
+    router: Annotated[
+        str, typer.Option(help="round-robin, least-outstanding, least-kv, prefix-aware or power-of-two.")
+    ] = "round-robin"
     slo: Annotated[
         list[str] | None,
         typer.Option(help="ttft=1s,tpot=50ms,latency=10s; for one tenant: chat:ttft=1s. May be repeated."),

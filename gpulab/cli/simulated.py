@@ -29,11 +29,13 @@ def told(service: "Service", asked: "Demand", ran: "Ran", facts: "Ledger") -> di
     summary, total, late = summarize(facts, asked.slo), Waiting(facts).total(), starved(facts)
     accounts = {level: Account(facts, level)() for level in levels(facts)}
     result = {
-        **{"model": service.cost.model, "gpu": service.cost.gpu, "policy": service.policy},
+        **{"model": service.cost.model, "gpu": service.cost.gpu, "badge": service.cost.badge},
+        "policy": service.policy,
         **{"replicas": service.replicas, "router": service.router},
         "requests": len(summary.requests),
         "outcomes": dict(sorted(Counter(times.outcome for times in summary.requests).items())),
         "fault": _fault(ran),
+        "too_long": _too_long(service, asked),
         **{"extrapolated": ran.extrapolated, "stretches": ran.stretches},
         **{f"{name}_ns": _percentiles(getattr(summary, name)) for name in _TIMES},
         **{"window_ns": summary.window_ns, "output_tokens": summary.output_tokens},
@@ -66,8 +68,19 @@ def _fault(ran: "Ran") -> dict | None:
     return {
         "law": fault.law,
         "message": str(fault),
-        **{name: str(value) for name, value in fault.numbers.items()},
+        **fault.numbers,
     }
+
+
+def _too_long(service: "Service", asked: "Demand") -> dict | None:
+    """The requests that not even an empty pool could hold, which are turned away: how many, and the first."""
+    cost = service.cost
+    most = cost.kv_blocks * cost.block_tokens + 1  # the last token's KV is never kept
+    long = [r for r in asked.trace if r.prompt_tokens + (r.most_tokens or r.output_tokens) > most]
+    if not long:
+        return None
+    tokens = long[0].prompt_tokens + (long[0].most_tokens or long[0].output_tokens)
+    return {"requests": len(long), "first": long[0].id, "tokens": tokens, "pool_tokens": most}
 
 
 def _percentiles(times) -> dict:
@@ -107,11 +120,13 @@ def show(result: dict) -> None:
         _say(f"Fairness between tenants: Jain's index {result['jain']:.3f}, {gap}.")
     for name, share in result["occupancy"].items():
         _say(f"Occupancy of {name}: {share:.1%}.")
-    if result["hit_rate"] is not None:
+    if result["hit_rate"]:
         _say(f"Tokens found in the prefix cache: {result['hit_rate']:.1%}.")
     for level, terms in result["account"].items():
         _say(f"Capacity, {level}: {_shares(terms)}.")
     _say(f"Waiting: {_shares(result['waiting_ns'])}.")
+    if result["badge"]:
+        _say(f"Simulated; the model's step times: {result['badge']}.")
     _warn(result)
     _say(f"{result['seconds']:.2f} s here.")
 
@@ -137,6 +152,12 @@ def _warn(result: dict) -> None:
         _say(
             f"Extrapolated: {result['extrapolated']:,} of {result['stretches']:,} stretches of steps ({share:.1%}) are "
             f"larger than what was measured of this model."
+        )
+    if result["too_long"]:
+        long = result["too_long"]
+        _say(
+            f"Turned away, {long['requests']:,} requests: request {long['first']} may come to {long['tokens']:,} tokens; the "
+            f"whole pool of a replica serves {long['pool_tokens']:,} (--blocks)."
         )
     if result["starved"]:
         first = result["starved"][0]

@@ -50,6 +50,8 @@ def swap(served: options.Served, own: Swapping, sweeping: Sweeping) -> None:
         typer.echo(json.dumps({"trace": served.trace, "policy": own.policy, **_plain(found)}))
     else:
         _show(served.trace, own.policy, found)
+    if found.faults:
+        raise typer.Exit(1)
 
 
 def _plain(found: "Swapped") -> dict:

@@ -8,7 +8,7 @@ from typing import final
 from gpulab.serving.demand import paced, rate_per_s
 from gpulab.serving.request import Trace
 from gpulab.serving.service import Service
-from gpulab.serving.sweep import Measure, Point, Sweep
+from gpulab.serving.sweep import Measure, Point, Sweep, judged
 
 _FARTHEST = 10  # doublings or halvings before the search gives up
 
@@ -95,7 +95,6 @@ def _farther(by: Fraction) -> Iterator[Fraction]:
 
 
 def _tried(trace: Trace, factor: Fraction, result: dict, share: Fraction) -> Tried:
-    if not result.get("requests") or result.get("kept") is None:
-        raise ValueError("A capacity needs requests and a promise to keep or break; give both.")
+    judged(result)
     kept = Fraction(result["kept"], result["requests"])
     return Tried(factor, factor * rate_per_s(trace), kept, kept >= share and not result["fault"], result)

@@ -88,7 +88,7 @@ def _from_file(name: str) -> Policy:
         if not (isinstance(found, type) and issubclass(found, Policy)):
             own = [n for n, item in vars(module).items() if getattr(item, "__module__", "") == spec.name]
             raise _unusable(
-                f"{file} has no policy {wanted!r} ({', '.join(own) or 'nothing'} is defined there); a policy is a "
+                f"{file} has no policy {wanted!r} (it defines {', '.join(own) or 'nothing'}); a policy is a "
                 f"class made from gpulab.serving.policy.Policy or RankPolicy",
                 name,
             )

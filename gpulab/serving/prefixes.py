@@ -6,6 +6,7 @@ the last lets go: whoever takes free blocks gets those without contents first, t
 Source: vLLM, Automatic Prefix Caching (design page); blocks are counted here and named by their ids alone.
 """
 
+from collections import OrderedDict
 from typing import final
 
 
@@ -15,7 +16,9 @@ class Prefixes:
 
     def __init__(self) -> None:
         self._holders: dict[int, dict[int, None]] = {}  # block id -> jobs that hold it, who pays first
-        self._idle: dict[int, None] = {}  # block ids that nobody holds, unused longest first
+        # Block ids that nobody holds, unused longest first. Ordered: the first of a plain dict from whose front
+        # much was taken is looked for from where that front once was.
+        self._idle: OrderedDict[int, None] = OrderedDict()
 
     def __len__(self) -> int:
         """Blocks that are free and still have contents."""
@@ -79,4 +82,4 @@ class Prefixes:
     def forget(self, count: int) -> None:
         """``count`` idle blocks are taken for something else, those unused longest first."""
         for _ in range(count):
-            del self._idle[next(iter(self._idle))]
+            self._idle.popitem(last=False)

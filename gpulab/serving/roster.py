@@ -46,7 +46,7 @@ class Roster:
     def __init__(self, cost: StepCost, reserves: str, max_jobs: int, ledger: Ledger) -> None:
         self.cost, self.reserves, self.max_jobs, self.ledger = cost, reserves, max_jobs, ledger
         self.now_ns = self.busy_ns = 0  # the time, and how much of it steps ran on the device
-        self.quiet = False
+        self.quiet = True
         self.free_blocks = cost.kv_blocks
         self.batch = Batch(cost.block_tokens)
         self.views: dict[int, JobView] = {}

@@ -12,7 +12,7 @@ from typing import final
 from gpulab.serving.named import REFERENCES
 from gpulab.serving.request import Trace
 from gpulab.serving.service import Service
-from gpulab.serving.sweep import Measure, Point, Sweep
+from gpulab.serving.sweep import Measure, Point, Sweep, judged
 
 OURS_POINTS, NOT_OURS_POINTS = 5, 1  # course page: from 5 points on it is ours, up to 1 it is not
 VERDICTS = ("ours", "between", "not ours")
@@ -63,13 +63,13 @@ def swap_test(
         sweep: how the runs are done.
 
     Raises:
-        ValueError: no request arrived, or the measure counts no promises.
+        ValueError: the measure counts no promises.
+        PolicyFault: the service's own policy could not even be made.
     """
     points = [Point("own", service, trace)]
     points += [Point(rule, replace(service, policy=rule), trace) for rule in rules]
     results = sweep.run(points, measure)
-    if not results[0].get("requests") or results[0].get("kept") is None:
-        raise ValueError("A swap test needs requests and a promise to keep or break; give both.")
+    judged(results[0])
     own, *others = (Fraction(found["kept"], found["requests"]) for found in results)
     return Swapped(
         own,

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
 
+from gpulab.errors import PolicyFault
 from gpulab.serving.demand import digest
 from gpulab.serving.request import Trace
 from gpulab.serving.service import Ran, Service
@@ -67,6 +68,20 @@ class Sweep:
                     out.write(json.dumps({"key": key, "result": result}) + "\n")
             self.tell(len(points) - len(left) + done, len(points))
         return [{"name": point.name, **known[key]} for key, point in zip(keys, points, strict=True)]
+
+
+def judged(result: dict) -> None:
+    """Nothing, when ``result`` says how many of how many requests kept their promise.
+
+    Raises:
+        PolicyFault: its policy could not be made, so no request came. ValueError: nothing was promised.
+    """
+    if result["fault"] and not result.get("requests"):
+        raise PolicyFault(result["fault"], law="policy")
+    if not result.get("requests") or result.get("kept") is None:
+        raise ValueError(
+            "Nothing was promised, so nothing can be kept; give the promise (--slo ttft=1s,tpot=50ms)."
+        )
 
 
 def _played(

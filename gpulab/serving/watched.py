@@ -3,6 +3,7 @@
 import threading
 import traceback
 from _thread import interrupt_main
+from pathlib import Path
 from time import perf_counter, sleep
 from typing import final
 
@@ -10,6 +11,7 @@ from gpulab.errors import PolicyFault, shown
 from gpulab.serving.answers import fault
 from gpulab.serving.policy import Policy, View
 
+_PACKAGE = Path(__file__).parents[1]
 PATIENCE_S = 5.0  # of one answer; the shipped policies take some microseconds
 
 
@@ -89,6 +91,8 @@ class Watched(Policy):
 
 
 def _place(wrong: Exception) -> str:
-    """The line at which ``wrong`` was raised."""
-    last = traceback.extract_tb(wrong.__traceback__)[-1]
+    """The line at which ``wrong`` was raised: the last one outside this package, if it came through one."""
+    frames = traceback.extract_tb(wrong.__traceback__)
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_PACKAGE)]
+    last = (theirs or frames)[-1]
     return f"{last.filename}, line {last.lineno}: {last.line}"
