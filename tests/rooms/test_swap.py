@@ -218,7 +218,9 @@ def test_a_sweep_that_was_cut_off_goes_on_behind_its_journal(chat, tmp_path):
     told.clear()
     Sweep(journal=journal, tell=lambda done, of: told.append((done, of))).run(points, Measured(SLO))
     assert told == [(3, 3)]
-    Sweep(journal=journal, tell=lambda done, of: told.append((done, of))).run(points[:1], Measured(Slo(ttft_ns=1)))
+    Sweep(journal=journal, tell=lambda done, of: told.append((done, of))).run(
+        points[:1], Measured(Slo(ttft_ns=1))
+    )
     assert told[-2:] == [(0, 1), (1, 1)]  # another promise is another run
 
 
@@ -249,7 +251,9 @@ def test_a_swap_test_says_how_many_points_each_rule_moves_and_whose_affair_it_is
     found = swap_test(chat, own, Measured(SLO))
     kept = {name: score(Service(A100, name).run(chat).ledgers, SLO).kept for name in REFERENCES}
     assert found.own == Fraction(kept["request-level"], 250)
-    assert found.moved == {name: Fraction(100 * (kept[name] - kept["request-level"]), 250) for name in REFERENCES}
+    assert found.moved == {
+        name: Fraction(100 * (kept[name] - kept["request-level"]), 250) for name in REFERENCES
+    }
     assert found.verdict == "ours" and found.moved[found.best] >= 5 and found.faults == {}
     assert swap_test(paced(chat, Fraction(1, 2)), Service(A100), Measured(SLO)).verdict == "not ours"
     starving = swap_test(paced(chat, 20), Service(A100), Measured(Slo(ttft_ns=1)))
@@ -282,7 +286,9 @@ def test_the_capacity_is_the_highest_rate_that_is_enough_to_within_the_precision
     # A request alone takes 101 ms; one seat; a request each 200 ms: twice the rate is just too much.
     trace = Trace(Request(n, n * 200 * MS, 10, 100) for n in range(200))
     one_seat = Service(replace(PLAIN, token_ps=0), "chunked", max_jobs=1)
-    found = capacity(trace, one_seat, Measured(Slo(ttft_ns=5 * MS)), share=Fraction(1), precision=Fraction(1, 100))
+    found = capacity(
+        trace, one_seat, Measured(Slo(ttft_ns=5 * MS)), share=Fraction(1), precision=Fraction(1, 100)
+    )
     # 100 steps of 1 ms: 10 requests a second leave no queue at all, one in a hundred more ends with a wait.
     assert [one.factor for one in found.tried[:3]] == [1, 2, 4]
     assert found.best.enough and not found.over.enough

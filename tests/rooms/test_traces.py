@@ -228,7 +228,10 @@ def test_promises_and_guesses_are_given_to_those_who_have_none():
     assert Counter(r.first_token_ns for r in promised) == {7: 1, 100: 74, 200: 75}
     guessed = demand.guessed(demand.paced(known, 1), 40)
     assert guessed[0].predicted_tokens == 9
-    assert all(max(1, r.output_tokens * 6 // 10) <= r.predicted_tokens <= r.output_tokens * 1.4 for r in guessed.requests[1:])
+    assert all(
+        max(1, r.output_tokens * 6 // 10) <= r.predicted_tokens <= r.output_tokens * 1.4
+        for r in guessed.requests[1:]
+    )
     assert any(r.predicted_tokens != r.output_tokens for r in guessed.requests[1:])
     exact = demand.guessed(DAY, 0)
     assert [r.predicted_tokens for r in exact] == [r.output_tokens for r in DAY]
