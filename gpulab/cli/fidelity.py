@@ -11,10 +11,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from gpulab import datasets
 from gpulab.cli import measured, run_b
 from gpulab.cli.fit import shape_of
 from gpulab.cli.pairs import PAIRS
 from gpulab.errors import GpulabError, SpecFault
+from gpulab.serving import cost as costs
+from gpulab.serving import fit, profiles
+from gpulab.serving.cost import StepCost
 
 # The runs of servers that ship: data set, pair, most error of a quantile, of the makespan.
 RUNS = (
@@ -53,14 +57,10 @@ def fidelity(
             raise SpecFault("Name a RUN, or say --all.")
         else:
             known = measured.read_run(run)
-            cost = _cost(known, profile, model, tuple(only or ()), kv_blocks)
-            cost = _set(cost, kv_blocks=kv_blocks or known.kv_blocks or None)
+            known = _set(known, kv_blocks=kv_blocks, max_jobs=max_jobs, token_budget=token_budget)
+            cost = _cost(known, profile, model, tuple(only or ()))
             cost = _set(cost, host_ns=None if host_gap_ms is None else round(host_gap_ms * 1e6))
-            limits = {
-                "max_jobs": max_jobs or known.max_jobs,
-                "token_budget": token_budget or known.token_budget,
-            }
-            found = {"runs": [measured.compared(known, cost, **limits)]}
+            found = {"runs": [_served(known, cost)]}
     except (GpulabError, OSError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
@@ -72,37 +72,48 @@ def fidelity(
         raise typer.Exit(1)
 
 
-def _set(cost, **fields):
-    return replace(cost, **{name: value for name, value in fields.items() if value is not None})
+def _set(record, **fields):
+    """``record`` with those of ``fields`` that say something."""
+    return replace(record, **{name: value for name, value in fields.items() if value is not None})
 
 
-def _cost(
-    run: measured.Measured, profile: Path | None, model: str, only: tuple[str, ...], blocks: int | None
-):
-    """The cost to serve ``run`` with: that of a spec, or one fitted to the tables of ``profile``."""
-    from gpulab.serving import cost as costs
-    from gpulab.serving import fit, profiles
+def _served(run: measured.Measured, cost: StepCost) -> dict:
+    """``run`` compared with an engine of ``cost``; of what both say about the server, the run is right."""
+    board = _set(cost, kv_blocks=run.kv_blocks or None)
+    return measured.compared(run, board, max_jobs=run.max_jobs, token_budget=run.token_budget)
 
+
+def _cost(run: measured.Measured, profile: Path | None, model: str, only: tuple[str, ...]) -> StepCost:
+    """The cost to serve ``run`` with: that of a spec, or one fitted to the tables of ``profile``.
+
+    Of a folder with tables of several boards those are taken whose names have the middle of the run's name in
+    them (``rtx4090_llama31-8b`` of ``vllm019_rtx4090_llama31-8b_requests``), unless ``only`` says which.
+    """
     if profile is None:
+        if not model:
+            raise SpecFault(
+                "Say what to serve the run with: --profile DIR, or --model with a pair or a spec file."
+            )
         return costs.load(model)
-    if not (blocks or run.kv_blocks):
-        raise SpecFault(f"{run.name} does not say how many KV blocks its server had; give --kv-blocks.")
+    tag = "_".join(run.name.split(".")[0].split("_")[1:-1])
+    if not only and tag and any(tag in path.name for path in profile.glob("*")):
+        only = (tag,)
     name, shape = shape_of(model or run.model)
     kernels, files = profiles.read(profile, shape, only)
     found = fit.fit(kernels)
     a, w, g, e, c = (round(value * 1e9) for value in found.bent.coefficients)
-    return costs.StepCost(
-        *(name, "as profiled", a, w, g, e, c, 0, blocks or run.kv_blocks, 16),
+    blocks = run.kv_blocks or run.blocks_for_all(16)
+    return StepCost(
+        *(name, "as profiled", a, w, g, e, c, 0, blocks, 16),
         *(shape.kv_bytes_per_token, found.most_tokens, found.most_cached_tokens),
         source=", ".join(path.name for path in files),
-        badge=f"fitted just now, held-out error {found.bent.error:.1%}",
+        badge=f"fitted just now, held-out error {found.bent.error:.1%}"
+        + ("" if run.kv_blocks else "; the run does not say how many KV blocks there were: enough for all"),
     )
 
 
 def everything() -> dict:
     """All that ships, and whether it holds: ``runs``, ``run_b``, ``fits``."""
-    from gpulab import datasets
-
     console = Console(stderr=True)
     runs = [_one(*row) for row in track(RUNS, "vLLM's runs", console=console, transient=True)]
     vidur = vidurs()
@@ -114,12 +125,7 @@ def everything() -> dict:
 
 
 def _one(data: str, pair: str, most: float, most_makespan: float) -> dict:
-    from gpulab import datasets
-    from gpulab.serving import cost
-
-    run = measured.read_run(datasets.path_of(data))
-    board = _set(cost.load(pair), kv_blocks=run.kv_blocks or None)
-    found = measured.compared(run, board, max_jobs=run.max_jobs, token_budget=run.token_budget)
+    found = _served(measured.read_run(datasets.path_of(data)), costs.load(pair))
     errors = {name: abs(row["error"]) for name, row in found["rows"].items()}
     found["holds"] = max(errors.values()) <= most and errors["makespan"] <= most_makespan
     return found
@@ -127,9 +133,7 @@ def _one(data: str, pair: str, most: float, most_makespan: float) -> dict:
 
 def vidurs() -> dict:
     """Vidur's six runs: the factor that fits best, and with it each quantile's error."""
-    from gpulab.serving import cost
-
-    board = cost.load("llama2-7b-a100")
+    board = costs.load("llama2-7b-a100")
     traces = {row.name: run_b.trace_of(row) for row in run_b.ROWS}
     factor = run_b.fitted_factor(lambda tried: run_b.logs(board, traces, tried))
     scaled = run_b.scaled(board, factor)
@@ -147,8 +151,6 @@ def vidurs() -> dict:
 
 
 def _fit(name: str, folder: Path) -> dict:
-    from gpulab.serving import fit, profiles
-
     pair = PAIRS[name]
     found = fit.fit(profiles.read(folder, profiles.SHAPES[pair.model], pair.only)[0])
     bent, linear = found.bent, found.linear
