@@ -84,7 +84,7 @@ def _one(data: str, pair: str, most: float, most_makespan: float) -> dict:
 def vidurs() -> dict:
     """Vidur's six runs: the factor that fits best, and with it each quantile's error."""
     board = costs.load("llama2-7b-a100")
-    traces = {row.name: run_b.trace_of(row) for row in run_b.ROWS}
+    traces = run_b.traces()
     factor = run_b.fitted_factor(lambda tried: run_b.logs(board, traces, tried))
     scaled = run_b.scaled(board, factor)
     rows = {

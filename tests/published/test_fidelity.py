@@ -45,7 +45,7 @@ def test_a_vllm_server_on_an_rtx_pro_6000_is_met_within_5_percent_with_the_host_
 
 @pytest.fixture(scope="module")
 def traces():
-    return {row.name: run_b.trace_of(row) for row in run_b.ROWS}
+    return run_b.traces()
 
 
 def test_the_six_runs_are_the_ones_vidur_had(traces):

@@ -159,9 +159,9 @@ HEADS = "num_heads,num_key_value_heads,head_dim"
 NVIDIA = {
     "context_attention_perf": (
         f"batch_size,isl,{HEADS},kv_cache_dtype,window_size,latency",
-        *((1, size, 4, 2, 8, "bfloat16", 0, size) for size in (1, 10, 100)),
         *((2, 10, 4, 2, 8, "bfloat16", 0, 99), (1, 10, 8, 2, 8, "bfloat16", 0, 99)),
         *((1, 10, 4, 2, 8, "fp8", 0, 99), (1, 10, 4, 2, 8, "bfloat16", 128, 99)),
+        *((1, size, 4, 2, 8, "bfloat16", 0, size) for size in (1, 10, 100)),
     ),
     "generation_attention_perf": (
         f"batch_size,step,{HEADS},kv_cache_dtype,latency",
