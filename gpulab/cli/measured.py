@@ -63,7 +63,7 @@ def read_run(path: Path) -> Measured:
     except ValueError:
         whole = None
     if isinstance(whole, dict) and "ttfts" in whole:
-        return _measured(path.name, _from_result(path, whole), {})
+        return _measured(path.name, _from_result(path, whole), {"model": whole.get("model_id", "")})
     rows = [_row(path, line, one) for line, one in enumerate(text.splitlines(), 1) if one.strip()]
     meta = path.with_name(path.name.replace("requests.jsonl", "meta.json"))
     about = json.loads(_text(meta)) if meta != path and meta.is_file() else {}

@@ -65,6 +65,7 @@ def test_json_lines_are_read_in_order_of_arrival_with_what_the_server_was_starte
 def result(**changes):
     """What vLLM's benchmark writes with --save-detailed, as far as it is read."""
     whole = {
+        "model_id": "Qwen/Qwen3-8B",
         "input_lens": [20, 9, 30],
         "output_lens": [1, 0, 5],
         "start_times": [100.0, 100.1, 100.5],
@@ -80,7 +81,8 @@ def test_vllms_own_benchmark_result_is_the_same_run_without_its_failed_requests(
     path.write_text(json.dumps(result()), encoding="utf-8")
     run, same = read_run(path), read_run(lines(tmp_path, *ROWS))
     assert list(run.trace) == list(same.trace)
-    assert replace(run, name=same.name, trace=same.trace) == same
+    assert replace(run, name=same.name, trace=same.trace, model="") == same
+    assert run.model == "Qwen3-8B"
 
 
 BROKEN = {
