@@ -1,29 +1,14 @@
 """``gpulab fidelity``: a run of a real server served again here, and by how much each quantile is off."""
 
 import json
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from gpulab.cli import measured, run_b
-from gpulab.cli.fit import shape_of
-from gpulab.cli.pairs import PAIRS
 from gpulab.errors import GpulabError, SpecFault
-
-# The runs of servers that ship: data set, pair, most error of a quantile, of the makespan.
-RUNS = (
-    ("vllm-rtx4090-requests", "llama3.1-8b-rtx4090", 0.05, 0.02),
-    ("vllm-rtxpro6000-requests", "llama3.1-8b-rtxpro6000", 0.05, 0.05),
-)
-RUN_B_ERROR = 0.06
-RUN_B_FACTORS = (0.99, 1.03)  # outside of it, the factor explains more than a bias
-FIT_ERROR, USUAL_FIT_ERROR, UNUSUAL_FITS = 0.05, 0.035, 1  # held out; all but one below the usual
 
 
 def fidelity(
@@ -46,21 +31,21 @@ def fidelity(
     What the run says about its server (KV blocks, requests at a time, tokens a step) is taken from it. With --all:
     both vLLM runs, Vidur's six with one fitted factor, and the fits; exit with status 1 if a bar is missed.
     """
+    from gpulab.cli import fidelities, measured
+
     try:
         if all_:
-            found = everything()
+            found = fidelities.everything(_tracked)
         elif run is None:
             raise SpecFault("Name a RUN, or say --all.")
         else:
             known = measured.read_run(run)
-            cost = _cost(known, profile, model, tuple(only or ()), kv_blocks)
-            cost = _set(cost, kv_blocks=kv_blocks or known.kv_blocks or None)
-            cost = _set(cost, host_ns=None if host_gap_ms is None else round(host_gap_ms * 1e6))
-            limits = {
-                "max_jobs": max_jobs or known.max_jobs,
-                "token_budget": token_budget or known.token_budget,
-            }
-            found = {"runs": [measured.compared(known, cost, **limits)]}
+            known = fidelities.changed(
+                known, kv_blocks=kv_blocks, max_jobs=max_jobs, token_budget=token_budget
+            )
+            cost = fidelities.cost_for(known, profile, model, tuple(only or ()))
+            cost = fidelities.changed(cost, host_ns=None if host_gap_ms is None else round(host_gap_ms * 1e6))
+            found = {"runs": [fidelities.served(known, cost)]}
     except (GpulabError, OSError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
@@ -72,91 +57,11 @@ def fidelity(
         raise typer.Exit(1)
 
 
-def _set(cost, **fields):
-    return replace(cost, **{name: value for name, value in fields.items() if value is not None})
+def _tracked(rows, words: str):
+    """``rows``, with a bar on stderr while they are worked on."""
+    from rich.progress import track
 
-
-def _cost(
-    run: measured.Measured, profile: Path | None, model: str, only: tuple[str, ...], blocks: int | None
-):
-    """The cost to serve ``run`` with: that of a spec, or one fitted to the tables of ``profile``."""
-    from gpulab.serving import cost as costs
-    from gpulab.serving import fit, profiles
-
-    if profile is None:
-        return costs.load(model)
-    if not (blocks or run.kv_blocks):
-        raise SpecFault(f"{run.name} does not say how many KV blocks its server had; give --kv-blocks.")
-    name, shape = shape_of(model or run.model)
-    kernels, files = profiles.read(profile, shape, only)
-    found = fit.fit(kernels)
-    a, w, g, e, c = (round(value * 1e9) for value in found.bent.coefficients)
-    return costs.StepCost(
-        *(name, "as profiled", a, w, g, e, c, 0, blocks or run.kv_blocks, 16),
-        *(shape.kv_bytes_per_token, found.most_tokens, found.most_cached_tokens),
-        source=", ".join(path.name for path in files),
-        badge=f"fitted just now, held-out error {found.bent.error:.1%}",
-    )
-
-
-def everything() -> dict:
-    """All that ships, and whether it holds: ``runs``, ``run_b``, ``fits``."""
-    from gpulab import datasets
-
-    console = Console(stderr=True)
-    runs = [_one(*row) for row in track(RUNS, "vLLM's runs", console=console, transient=True)]
-    vidur = vidurs()
-    folder = datasets.path_of("vidur-a100-llama2-7b-mlp").parent
-    fits = [_fit(name, folder) for name in track(PAIRS, "the fits", console=console, transient=True)]
-    few = sum(row["mape"] > USUAL_FIT_ERROR for row in fits) <= UNUSUAL_FITS
-    holds = few and all(row["holds"] for row in (*runs, vidur, *fits))
-    return {"runs": runs, "run_b": vidur, "fits": fits, "holds": holds}
-
-
-def _one(data: str, pair: str, most: float, most_makespan: float) -> dict:
-    from gpulab import datasets
-    from gpulab.serving import cost
-
-    run = measured.read_run(datasets.path_of(data))
-    board = _set(cost.load(pair), kv_blocks=run.kv_blocks or None)
-    found = measured.compared(run, board, max_jobs=run.max_jobs, token_budget=run.token_budget)
-    errors = {name: abs(row["error"]) for name, row in found["rows"].items()}
-    found["holds"] = max(errors.values()) <= most and errors["makespan"] <= most_makespan
-    return found
-
-
-def vidurs() -> dict:
-    """Vidur's six runs: the factor that fits best, and with it each quantile's error."""
-    from gpulab.serving import cost
-
-    board = cost.load("llama2-7b-a100")
-    traces = {row.name: run_b.trace_of(row) for row in run_b.ROWS}
-    factor = run_b.fitted_factor(lambda tried: run_b.logs(board, traces, tried))
-    scaled = run_b.scaled(board, factor)
-    rows = {
-        row.name: {
-            name: {"vidur": expected, "simulated": ours, "error": ours / expected - 1}
-            for name, (expected, ours) in run_b.quantiles(row, traces[row.name], scaled).items()
-        }
-        for row in run_b.ROWS
-    }
-    worst = max(abs(one["error"]) for row in rows.values() for one in row.values())
-    low, high = RUN_B_FACTORS
-    holds = worst <= RUN_B_ERROR and low <= factor <= high
-    return {"factor": factor, "rows": rows, "worst": worst, "holds": holds}
-
-
-def _fit(name: str, folder: Path) -> dict:
-    from gpulab.serving import fit, profiles
-
-    pair = PAIRS[name]
-    found = fit.fit(profiles.read(folder, profiles.SHAPES[pair.model], pair.only)[0])
-    bent, linear = found.bent, found.linear
-    return {
-        "pair": name,
-        **{"mape": bent.error, "p90": bent.p90, "max": bent.worst, "linear_mape": linear.error},
-        "holds": bent.error <= FIT_ERROR and bent.error < linear.error,
-    }
+    return track(rows, words, console=Console(stderr=True), transient=True)
 
 
 def _show(found: dict) -> None:
@@ -195,6 +100,5 @@ def _said(row: dict) -> str:
 def _errors(rows: dict, was: str, came: str, text) -> Table:
     table = Table("", "measured", "here", "error", box=None, pad_edge=False)
     for name, row in rows.items():
-        error = row["error"] if math.isfinite(row["error"]) else 0.0
-        table.add_row(name, text(row[was]), text(row[came]), f"{error:+.1%}")
+        table.add_row(name, text(row[was]), text(row[came]), f"{row['error']:+.1%}")
     return table

@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +12,6 @@ from rich.table import Table
 
 from gpulab.cli.pairs import PAIRS, Pair
 from gpulab.errors import GpulabError, SpecFault
-from gpulab.serving import fit as fitting
-from gpulab.serving.profiles import SHAPES, Shape, read
 
 _NAMES = {"bent": "a + hypot(w, g T) + e KV + c W", "linear": "a + b P + c S + d B + e KV"}
 
@@ -49,21 +46,31 @@ def fit(
     try:
         if out is not None and out.exists() and not force:
             raise FileExistsError(f"{out} is there already; give another -o, or --force to write over it.")
-        wanted = given if not pair else PAIRS.get(pair)
+        wanted = PAIRS.get(pair) if pair else given
         if wanted is None:
             raise SpecFault(f"There is no pair {pair!r}; there are: {', '.join(PAIRS)}.")
-        name, shape = shape_of(wanted.model)
-        kernels, files = read(profile, shape, wanted.only)
-        found = fitting.fit(kernels)
-        if out is not None:
-            _write(out, spec_of(replace(wanted, model=name), shape, found, files))
+        said = _fitted(profile, wanted, out)
     except (GpulabError, OSError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps(told(name, wanted.gpu, found, files)))
+        typer.echo(json.dumps(said))
     else:
-        _show(name, wanted.gpu, found, files, out)
+        _show(said, out)
+
+
+def _fitted(profile: Path, wanted: Pair, out: Path | None) -> dict:
+    """Fit ``wanted`` to the tables of ``profile``, write the spec if asked for, and tell."""
+    from gpulab.cli import fitted
+    from gpulab.serving.fit import fit as fit_to
+    from gpulab.serving.profiles import read
+
+    name, shape = fitted.shape_of(wanted.model)
+    kernels, files = read(profile, shape, wanted.only)
+    found = fit_to(kernels)
+    if out is not None:
+        _write(out, fitted.spec_of(replace(wanted, model=name), shape, found, files))
+    return fitted.told(name, wanted.gpu, found, files)
 
 
 def _write(out: Path, text: str) -> None:
@@ -73,75 +80,23 @@ def _write(out: Path, text: str) -> None:
     os.replace(part, out)
 
 
-def shape_of(text: str) -> tuple[str, Shape]:
-    """The name and the sizes of a model; ``SpecFault`` lists the names there are."""
-    name, _, sizes = text.partition("=")
-    numbers = [int(part) for part in sizes.split(",") if part.strip().isdecimal()]
-    if len(numbers) == 6 and all(numbers):
-        return name, Shape(*numbers)
-    if sizes or name not in SHAPES:
-        raise SpecFault(
-            f"There is no model {text!r}; there are: {', '.join(SHAPES)}. For another one give --model "
-            f"NAME=layers,heads,kv_heads,head_dim,hidden,inner, six whole numbers."
-        )
-    return name, SHAPES[name]
-
-
-def spec_of(pair: Pair, shape: Shape, found: fitting.Fitted, files: tuple[Path, ...]) -> str:
-    """The text of the file that ``gpulab.serving.cost.load`` reads: whole picoseconds, and whence they come."""
-    newest = max(path.stat().st_mtime for path in files)
-    a, w, g, e, c = (round(value * 1e9) for value in found.bent.coefficients)
-    rows = {
-        **{"model": pair.model, "gpu": pair.gpu},
-        **{"constant_ps": a, "weights_ps": w, "token_ps": g, "cached_token_ps": e, "square_token_ps": c},
-        **{"host_ns": pair.host_ns, "kv_blocks": pair.kv_blocks, "block_tokens": 16},
-        "kv_bytes_per_token": shape.kv_bytes_per_token,
-        **{"most_tokens": found.most_tokens, "most_cached_tokens": found.most_cached_tokens},
-        "badge": f"fitted to measured kernels, held-out error {found.bent.error:.1%}",
-        "date": pair.date or datetime.fromtimestamp(newest, UTC).date().isoformat(),
-        "source": f"{', '.join(path.name for path in files)}; {pair.note}",
-    }
-    return "".join(
-        f"{name} = {json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f'{value:_}'}\n"
-        for name, value in rows.items()
-    )
-
-
-def told(name: str, gpu: str, found: fitting.Fitted, files: tuple[Path, ...]) -> dict:
-    """The fit as plain values: coefficients in milliseconds, errors as shares."""
-    return {
-        "model": name,
-        "gpu": gpu,
-        "files": [path.name for path in files],
-        "held_out": {
-            which: {
-                "coefficients_ms": form.coefficients,
-                "mape": form.error,
-                "p90": form.p90,
-                "max": form.worst,
-            }
-            for which, form in (("bent", found.bent), ("linear", found.linear))
-        },
-        "most_tokens": found.most_tokens,
-        "most_cached_tokens": found.most_cached_tokens,
-    }
-
-
-def _show(name: str, gpu: str, found: fitting.Fitted, files: tuple[Path, ...], out: Path | None) -> None:
+def _show(said: dict, out: Path | None) -> None:
     console = Console()
+    quiet = {"highlight": False, "soft_wrap": True}
     table = Table(box=None, pad_edge=False)
     for title in ("form", "MAPE", "p90", "max", "coefficients (ms)"):
         table.add_column(title, justify="right" if title in {"MAPE", "p90", "max"} else "left")
-    for which, form in (("bent", found.bent), ("linear", found.linear)):
-        numbers = ", ".join(f"{value:.3g}" if value > 1e-9 else "0" for value in form.coefficients)
-        table.add_row(_NAMES[which], f"{form.error:.2%}", f"{form.p90:.1%}", f"{form.worst:.0%}", numbers)
-    held = fitting.BATCHES - fitting.FITTED
+    for which, form in said["held_out"].items():
+        numbers = ", ".join(f"{value:.3g}" if value > 1e-9 else "0" for value in form["coefficients_ms"])
+        table.add_row(
+            _NAMES[which], f"{form['mape']:.2%}", f"{form['p90']:.1%}", f"{form['max']:.0%}", numbers
+        )
     console.print(
-        f"{name} on {gpu}: {fitting.FITTED:,} batches fitted, {held} held out; up to {found.most_tokens:,} tokens a "
-        f"step and {found.most_cached_tokens:,} cached. From {', '.join(path.name for path in files)}.",
-        highlight=False,
-        soft_wrap=True,
+        f"{said['model']} on {said['gpu']}: {said['fitted_batches']:,} batches fitted, {said['held_out_batches']:,} "
+        f"held out; up to {said['most_tokens']:,} tokens a step and {said['most_cached_tokens']:,} cached. "
+        f"From {', '.join(said['files'])}.",
+        **quiet,
     )
     console.print(table)
     if out is not None:
-        console.print(f"Written to {out}.", highlight=False, soft_wrap=True)
+        console.print(f"Written to {out}.", **quiet)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpulab.errors import SpecFault, TraceFault, shown
 from gpulab.report.metrics import Distribution
+from gpulab.serving.cost import StepCost
 from gpulab.serving.request import Request, Trace
 from gpulab.units import SECOND
 
@@ -39,6 +40,11 @@ class Measured:
     token_budget: int = TOKEN_BUDGET
     kv_blocks: int = 0
 
+    def blocks_for_all(self, block_tokens: int) -> int:
+        """Blocks with which ``max_jobs`` of its longest requests never wait: for a run that does not say."""
+        longest = max(request.prompt_tokens + request.output_tokens for request in self.trace)
+        return self.max_jobs * -(-longest // block_tokens)
+
 
 def read_run(path: Path) -> Measured:
     """The run in ``path``: JSON lines of one request each, or vLLM's benchmark result with its details.
@@ -57,7 +63,7 @@ def read_run(path: Path) -> Measured:
     except ValueError:
         whole = None
     if isinstance(whole, dict) and "ttfts" in whole:
-        return _measured(path.name, _from_result(path, whole), {})
+        return _measured(path.name, _from_result(path, whole), {"model": whole.get("model_id", "")})
     rows = [_row(path, line, one) for line, one in enumerate(text.splitlines(), 1) if one.strip()]
     meta = path.with_name(path.name.replace("requests.jsonl", "meta.json"))
     about = json.loads(_text(meta)) if meta != path and meta.is_file() else {}
@@ -148,21 +154,21 @@ def _ns(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def compared(run: Measured, cost, **limits: int) -> dict:
+def compared(run: Measured, cost: StepCost, *, max_jobs: int, token_budget: int) -> dict:
     """``run`` served again by an engine of ``cost``: each quantile as it was, as it came out, and the error.
 
     The scheduler is that of vLLM 1: chunks, running jobs first, no blocks kept back at admission, the latest
-    admitted put out. ``limits``: ``max_jobs`` and ``token_budget``.
+    admitted put out. Sources: vLLM's scheduler (vllm/v1/core/sched/scheduler.py), its defaults and the run's own.
 
     Raises:
-        SpecFault: no request can be served with these blocks.
+        SpecFault: a request that all blocks together cannot hold.
     """
     from gpulab.report.audit import check
     from gpulab.report.metrics import summarize
     from gpulab.serving.engine import Engine
     from gpulab.serving.policies.chunked import Chunked
 
-    engine = Engine(cost, Chunked(spare_permille=0), **limits)
+    engine = Engine(cost, Chunked(spare_permille=0), max_jobs=max_jobs, token_budget=token_budget)
     ledger = engine.run(run.trace)
     check(ledger)
     summary = summarize(ledger)

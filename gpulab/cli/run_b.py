@@ -66,19 +66,23 @@ ROWS = (
 )
 
 
-def trace_of(row: Row) -> Trace:
-    """The requests of ``row``."""
+def traces() -> dict[str, Trace]:
+    """The requests of each row, by its name."""
     from gpulab.datasets import load
 
-    return Trace(
-        Request(
-            number,
-            one.arrival_ns * row.stretched_percent // 100,
-            max(1, min(one.prompt_tokens, _MOST - one.output_tokens)),
-            max(1, one.output_tokens),
+    whole = {data: load(data) for data in sorted({row.data for row in ROWS})}
+    return {
+        row.name: Trace(
+            Request(
+                number,
+                one.arrival_ns * row.stretched_percent // 100,
+                max(1, min(one.prompt_tokens, _MOST - one.output_tokens)),
+                max(1, one.output_tokens),
+            )
+            for number, one in enumerate(whole[row.data][: row.requests])
         )
-        for number, one in enumerate(load(row.data)[: row.requests])
-    )
+        for row in ROWS
+    }
 
 
 def scaled(cost: StepCost, factor: float) -> StepCost:

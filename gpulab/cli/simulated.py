@@ -26,7 +26,8 @@ def told(service: "Service", asked: "Demand", ran: "Ran", facts: "Ledger") -> di
     from gpulab.report.starved import starved
     from gpulab.report.waiting import PARTS, Waiting
 
-    summary, total, late = summarize(facts, asked.slo), Waiting(facts).total(), starved(facts)
+    waiting, late = Waiting(facts), starved(facts)
+    summary, total = summarize(facts, asked.slo, waiting=waiting), waiting.total()
     accounts = {level: Account(facts, level)() for level in levels(facts)}
     result = {
         **{"model": service.cost.model, "gpu": service.cost.gpu, "badge": service.cost.badge},

@@ -72,8 +72,6 @@ class Table:
         if len(places) == 1 or at <= places[0]:
             return self._value(0, rest)
         right = min(bisect_right(places, at), len(places) - 1)
-        if at == places[right - 1]:
-            return self._value(right - 1, rest)
         low, high = self._value(right - 1, rest), self._value(right, rest)
         return low + (high - low) * (at - places[right - 1]) / (places[right] - places[right - 1])
 

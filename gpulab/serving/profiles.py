@@ -25,17 +25,8 @@ _LINEAR = {
     "gemm": ("context_attention", "generation_attention"),
 }
 
-# Times a layer's operation runs in one step: `layers` or once; LLMServingSim's profiler, file dense.csv.
-_PER_LAYER = {
-    "gate_up_proj": 1,
-    "down_proj": 1,
-    "qkv_proj": 1,
-    "o_proj": 1,
-    "act_fn": 1,
-    "rotary_emb": 1,
-    "layernorm": 2,
-}
-_PER_STEP = {"embedding": 1, "final_layernorm": 1}
+# LLMServingSim's dense.csv: what runs once in a step, and what twice in a layer; all others once a layer.
+_PER_STEP, _TWICE = ("embedding", "final_layernorm"), ("layernorm",)
 # What Vidur adds up for a layer (its execution time predictor); embedding and output head are not counted.
 _VIDUR = (
     *("input_layernorm", "attn_pre_proj", "attn_rope", "attn_post_proj", "post_attention_layernorm"),
@@ -65,6 +56,9 @@ SHAPES = {
     "Llama-3-8B": Shape(32, 32, 8, 128, 4096, 14336),
     "Llama-3.1-8B": Shape(32, 32, 8, 128, 4096, 14336),
     "Mistral-7B": Shape(32, 32, 8, 128, 4096, 14336),
+    "Qwen3-8B": Shape(36, 32, 8, 128, 4096, 12288),
+    "Qwen3-32B": Shape(64, 64, 8, 128, 5120, 25600),
+    "Llama-3.1-70B": Shape(80, 64, 8, 128, 8192, 28672),
 }
 
 
@@ -117,11 +111,10 @@ def _find(folder: Path, only: tuple[str, ...]) -> dict[str, Path]:
 
 def _from_dense(files: dict[str, Path], shape: Shape) -> Kernels:
     """LLMServingSim: every kernel of a vLLM step, also the output head and the sampler."""
-    times = {name: count * shape.layers for name, count in _PER_LAYER.items()} | _PER_STEP
     linear: dict[float, float] = {}
     for row in rows_of(files["dense"], ("layer", "tokens", "time_us"), sizes=("tokens",), times=("time_us",)):
-        if row["layer"] in times:
-            linear[row["tokens"]] = linear.get(row["tokens"], 0) + times[row["layer"]] * row["time_us"] / 1000
+        calls = 1 if row["layer"] in _PER_STEP else shape.layers * (1 + (row["layer"] in _TWICE))
+        linear[row["tokens"]] = linear.get(row["tokens"], 0) + calls * row["time_us"] / 1000
     heads: dict[float, float] = {}
     for row in rows_of(
         files["per_sequence"], ("layer", "sequences", "time_us"), sizes=("sequences",), times=("time_us",)
