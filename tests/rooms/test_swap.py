@@ -20,12 +20,13 @@ from gpulab.serving.demand import guessed, paced, promised, resampled
 from gpulab.serving.named import REFERENCES, ROUTERS, by_promise, policy_named, router_named
 from gpulab.serving.policies.rank import RankPolicy
 from gpulab.serving.policy import Policy
+from gpulab.serving.prefixes import Prefixes
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.service import Service, merged
 from gpulab.serving.swap import swap_test
 from gpulab.serving.sweep import Point, Sweep
 from gpulab.serving.traces import read_trace
-from gpulab.telemetry.events import Granted, Opened
+from gpulab.telemetry.events import Granted, Opened, Preempted
 from gpulab.units import MS, SECOND
 
 # A step takes 1 ms, a token 1 us more, nothing else; 100 blocks of 4 tokens.
@@ -192,6 +193,45 @@ def test_who_waits_absurdly_long_while_later_ones_are_served_starves():
     assert starved(long) == []  # a long queue overtakes nobody
 
 
+class Impatient(Policy):
+    """Puts a prompt out after its first chunk, once."""
+
+    def decide(self, view):
+        for job in view.running:
+            if job.left and not job.evictions:
+                return {"preempt": [[job.id, "recompute"]], "wake": view.now_ns + 1}
+        admit = {
+            job.id: min(job.target, 30)
+            for job in view.waiting
+            if view.blocks_to_admit(job) <= view.free_blocks
+        }
+        return {
+            "admit": list(admit),
+            "prefill": admit or {job.id: min(job.left, 30) for job in view.running if job.left},
+        }
+
+
+def test_the_first_token_of_a_prompt_that_was_put_out_halfway_is_the_one_after_it_was_whole():
+    ran = Service(PLAIN, Impatient, max_jobs=1).run(Trace([Request(0, 0, 50, 3)]))
+    assert ran.fault is None and len(ran.ledgers[0].of(Preempted)) == 1
+    found = score(ran.ledgers)
+    assert found.ttft == summarize(ran.ledgers[0]).ttft and list(found.ttft.counts) == [
+        3 * 1_030_000 - 10_000 + 1
+    ]
+
+
+def test_prefix_blocks_that_nobody_holds_are_lost_in_the_order_in_which_they_were_let_go():
+    prefixes = Prefixes()
+    prefixes.publish(1, (10, 11, 12))
+    prefixes.publish(2, (20,))
+    prefixes.release(1, (10, 11, 12))
+    prefixes.release(2, (20,))
+    prefixes.forget(2)  # the end of the first prompt, then what stands before it
+    assert prefixes.known((10, 11, 12)) == 1 and prefixes.known((20,)) == 1
+    prefixes.forget(1)
+    assert prefixes.known((10,)) == 0 and prefixes.known((20,)) == 1
+
+
 # -- sweeps -------------------------------------------------------------------------------------------
 
 
@@ -283,20 +323,19 @@ def test_without_a_promise_there_is_nothing_to_swap_for(chat):
 
 
 def test_the_capacity_is_the_highest_rate_that_is_enough_to_within_the_precision():
-    # A request alone takes 101 ms; one seat; a request each 200 ms: twice the rate is just too much.
-    trace = Trace(Request(n, n * 200 * MS, 10, 100) for n in range(200))
+    # Alone a request takes 100 steps of 1 ms, and one comes each 290 ms: 2.9 times the rate leaves no queue.
+    trace = Trace(Request(n, n * 290 * MS, 10, 100) for n in range(200))
     one_seat = Service(replace(PLAIN, token_ps=0), "chunked", max_jobs=1)
-    found = capacity(
-        trace, one_seat, Measured(Slo(ttft_ns=5 * MS)), share=Fraction(1), precision=Fraction(1, 100)
-    )
-    # 100 steps of 1 ms: 10 requests a second leave no queue at all, one in a hundred more ends with a wait.
+    slo = Slo(ttft_ns=5 * MS)
+    found = capacity(trace, one_seat, Measured(slo), share=Fraction(1), precision=Fraction(1, 100))
     assert [one.factor for one in found.tried[:3]] == [1, 2, 4]
     assert found.best.enough and not found.over.enough
     assert found.over.factor - found.best.factor <= found.best.factor / 100
-    assert found.best.factor <= 2 * Fraction(101, 100) and found.best.per_s == found.best.factor * 5
+    assert found.best.factor <= Fraction(292, 100) and found.over.factor > Fraction(290, 100)
+    assert found.best.per_s == found.best.factor * Fraction(100, 29)
     for one in found.tried:
         ran = one_seat.run(paced(trace, one.factor))
-        assert one.result["kept"] == score(ran.ledgers, Slo(ttft_ns=5 * MS)).kept
+        assert one.result["kept"] == score(ran.ledgers, slo).kept
         assert one.enough == (one.share == 1)
 
 

@@ -29,11 +29,19 @@ def mooncake(tmp_path, *rows):
     return written(tmp_path, "".join(lines), "trace.jsonl")
 
 
-def test_azures_hour_is_read_as_it_is_and_an_empty_answer_is_one_token():
+def test_azures_hour_is_read_as_it_is():
     trace, rows = read_trace("azure-code-2023"), datasets.load("azure-code-2023")
-    assert [(r.arrival_ns, r.prompt_tokens) for r in trace] == [(r.arrival_ns, r.prompt_tokens) for r in rows]
-    assert [r.output_tokens for r in trace] == [max(1, r.output_tokens) for r in rows]
+    read = [(r.arrival_ns, r.prompt_tokens, r.output_tokens) for r in trace]
+    assert read == [(r.arrival_ns, r.prompt_tokens, r.output_tokens) for r in rows]
     assert [r.id for r in trace] == list(range(8_819))
+
+
+def test_an_empty_answer_in_azures_csv_is_one_token_and_its_faults_are_told_as_requests(tmp_path):
+    text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,5,0\n2023-11-16 18:00:01,x,1\n"
+    path = written(tmp_path, text)
+    with pytest.raises(TraceFault, match="line 3, column ContextTokens: 'x'") as wrong:
+        read_trace(path)
+    assert wrong.value.good == list(read_trace(path, skip_broken=True)) == [Request(0, 0, 5, 1)]
 
 
 def test_a_plain_csv_file_may_say_tenant_promise_and_patience_in_any_unit(tmp_path):
