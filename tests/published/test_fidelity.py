@@ -117,12 +117,19 @@ def test_one_missed_bar_is_shown_and_is_the_exit_status(whole, part, monkeypatch
         assert "every step 0.9943 times as long" in done.stdout and "conv x1.25, sarathi" in done.stdout
 
 
-def test_each_bar_is_held_by_the_command(monkeypatch):
-    monkeypatch.setattr(run_b, "fitted_factor", lambda errors: FACTOR)
-    monkeypatch.setattr(run_b, "ROWS", run_b.ROWS[-1:])
-    assert fidelities.vidurs()["holds"]
-    monkeypatch.setattr(run_b, "fitted_factor", lambda errors: 0.989)
-    assert not fidelities.vidurs()["holds"]
+def test_each_bar_is_held_by_the_command(whole, monkeypatch):
+    """Results that were found, an answer each that is a little worse than allowed."""
+
+    def vidurs(error, factor):
+        monkeypatch.setattr(run_b, "traces", lambda: dict.fromkeys(row.name for row in run_b.ROWS))
+        monkeypatch.setattr(run_b, "fitted_factor", lambda errors: factor)
+        monkeypatch.setattr(run_b, "quantiles", lambda row, trace, cost: {"ttft p50": (1.0, 1.0 + error)})
+        return fidelities.vidurs()["holds"]
+
+    assert vidurs(0.059, 0.991) and vidurs(-0.059, 1.029)
+    assert not any((vidurs(0.061, 1.0), vidurs(-0.061, 1.0), vidurs(0.0, 0.989), vidurs(0.0, 1.031)))
+
+    monkeypatch.setattr(fidelities, "served", lambda run, cost: json.loads(json.dumps(whole["runs"][0])))
     run = "vllm-rtx4090-requests", "llama3.1-8b-rtx4090"
     assert fidelities._one(*run, 0.05, 0.02)["holds"]
     assert not fidelities._one(*run, 0.05, 0.01)["holds"]
