@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from autograder.answerer import Unsendable, plain
 from autograder.verdict import Commitments, unfit
+from gpulab.report.form import Form
 
 
 @dataclass
@@ -17,6 +18,13 @@ class Desk:
     answered: dict[str, dict] = field(default_factory=dict)
     rungs: dict[str, int] = field(default_factory=dict)
     practised: dict[str, int] = field(default_factory=dict)
+    forms: dict[str, Form] = field(default_factory=dict)
+
+    def commit(self, exercise: str, noted: dict) -> None:
+        """Keep a prediction for the kernel's life, and show so in its form if there is one."""
+        self.predicted[exercise] = noted
+        if exercise in self.forms:
+            self.forms[exercise].lock(noted)
 
     def said(self, exercise: str) -> Commitments:
         """What was typed for one exercise so far."""

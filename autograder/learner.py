@@ -14,9 +14,12 @@ from autograder.channel import InProcess
 from autograder.checks import exercises, texts
 from autograder.course import Course
 from autograder.desk import Desk, as_judged, listed, named, pairs
-from autograder.judge import Exercise
+from autograder.judge import Exercise, foreseen
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
+from autograder.written import looked_over
+from gpulab.report.form import Form
+from gpulab.report.widgets import form
 from gpulab.telemetry.ledger import Ledger
 
 __all__ = [
@@ -25,7 +28,9 @@ __all__ = [
     "check",
     "hint",
     "learner",
+    "look_over",
     "predict",
+    "predict_form",
     "puzzle",
     "reconcile",
     "rules",
@@ -56,10 +61,11 @@ def learner(name: str | None = None) -> None:
 
 
 def rules(exercise: str) -> dict[str, int]:
-    """The constants of this course for ``exercise``, printed too; your object has them as ``self.rules``."""
-    given = Course.at_hand().rules.get(_exercise(exercise).id, {})
+    """The constants of this course for ``exercise``, printed too, by the name under which your code has them."""
+    known = _exercise(exercise)
+    given = Course.at_hand().rules.get(known.id, {})
     for name, value in given.items():
-        print(f'self.rules["{name}"] is {texts.constant(name, value)} in this course')
+        print(f"{known.constant.format(name)} is {texts.constant(name, value)} in this course")
     return given
 
 
@@ -88,12 +94,30 @@ def predict(exercise: str, **guesses: object) -> None:
         )
         return
     noted = as_judged(exercise, guesses)
-    odd = [name for name, value in noted.items() if type(value) not in (int, float)]
+    odd = [name for name, value in noted.items() if not foreseen(value, known.choices)]
     if odd:
-        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write a number.")
+        wanted = f"one of {', '.join(map(repr, known.choices))}" if known.choices else "a number"
+        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write {wanted}.")
     elif noted:
-        _desk.predicted[exercise] = noted
+        _desk.commit(exercise, noted)
         print(f"{exercise}: committed: {pairs(noted)}.")
+
+
+def predict_form(exercise: str) -> Form | None:
+    """Fields for the prediction of ``exercise``, and the line of ``predict`` to put into the code cell below.
+
+    The form commits nothing: only ``predict`` in a cell does. After that the form shows what was committed and
+    is shut. None, with a sentence, for an exercise without a prediction.
+    """
+    known = _exercise(exercise)
+    if not known.predicts:
+        print(f"{exercise} asks for no prediction.")
+        return None
+    made = form(known.predicts, lambda values: f'predict("{exercise}", {pairs(values)})')
+    _desk.forms[exercise] = made
+    if exercise in _desk.predicted:
+        made.lock(_desk.predicted[exercise])
+    return made
 
 
 def watch(exercise: str, part: str = "a") -> Ledger:
@@ -162,6 +186,11 @@ def check(exercise: str, make: Callable | None = None) -> "Shown | None":
         return Shown(known.visible(Course.at_hand(), said, asker), known)
     finally:
         asker.close()
+
+
+def look_over(exercise: str, text: str | None = None) -> None:
+    """Say of a written answer how long it is and which technical words it does not explain; never a mark."""
+    print("\n".join(looked_over(exercise, text)))
 
 
 def variant(exercise: str, size: str = "") -> "Practice":

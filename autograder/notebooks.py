@@ -2,6 +2,8 @@
 
 import re
 
+from gpulab.report.control import WIDGET_MIME
+
 _GRADE_ID = re.compile(r"(\d\d)-(.+)")
 
 
@@ -25,7 +27,8 @@ def make_plain(nb) -> None:
     """Leave in ``nb`` no version, no widget state, no timing and no layout of the machine that saved it.
 
     nbformat asks that widget metadata has its state; stored state without its kernel is of no use, so
-    both go (reported upstream as cleanlab/examples#102).
+    both go (reported upstream as cleanlab/examples#102), and the numbers of widgets in outputs with them: what
+    stays of a control is its picture and its text.
     """
     nb.metadata.clear()
     nb.metadata.update(
@@ -35,3 +38,5 @@ def make_plain(nb) -> None:
     for cell in nb.cells:
         for key in ("execution", "collapsed", "scrolled", "ExecuteTime", "jupyter"):
             cell.metadata.pop(key, None)
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET_MIME, None)

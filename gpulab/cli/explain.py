@@ -1,8 +1,6 @@
 """``gpulab explain``: where the memory went in a PyTorch snapshot or a recording, and why a claim failed."""
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +8,7 @@ import typer
 from rich.console import Console
 
 from gpulab.cli.patience import patience
+from gpulab.cli.writing import refuse_to_overwrite, write_whole
 from gpulab.errors import GpulabError
 from gpulab.units import format_bytes, format_ns, parse_bytes
 
@@ -54,7 +53,7 @@ def explain(  # noqa: PLR0917 (options of a command, given by name)
             found = diagnose(facts)
             say("writing")
             if ledger is not None:
-                _replace(ledger, facts.to_jsonl)
+                write_whole(ledger, facts.to_jsonl)
             if chart is not None:
                 _draw(facts, found, chart)
     except (GpulabError, OSError, ValueError, ImportError, MemoryError) as wrong:
@@ -69,8 +68,8 @@ def explain(  # noqa: PLR0917 (options of a command, given by name)
 def _check_outputs(snapshot: Path, chart: Path | None, ledger: Path | None) -> None:
     """Refuse, before any work, what could not be written, or would be written over the input."""
     for out in (chart, ledger):
-        if out is not None and out.exists() and snapshot.exists() and os.path.samefile(out, snapshot):
-            raise ValueError(f"{out} is the snapshot itself; give another file to write to.")
+        if out is not None:
+            refuse_to_overwrite(snapshot, out, "snapshot")
     if chart is not None and chart.suffix.lower() not in _PICTURES:
         raise ValueError(f"{chart.name} is no picture; its name ends in one of {', '.join(_PICTURES)}.")
 
@@ -115,19 +114,12 @@ def _facts(path: Path, device: int | None, capacity: int | None, skip_broken: bo
     return told.ledger, told.notes, kind
 
 
-def _replace(path: Path, write) -> None:
-    """Write to a folder beside ``path`` first: a write that fails leaves what was there."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        write(Path(folder) / path.name)
-        os.replace(Path(folder) / path.name, path)
-
-
 def _draw(facts: "Ledger", found: "Diagnosis", chart: Path) -> None:
     from gpulab.report.charts import memory_map
 
     mark = [found.failure.event] if found.failure else []
     picture = memory_map(facts, title=f"Memory of a device of {format_bytes(found.capacity)}", mark=mark)
-    _replace(chart, picture.save)
+    write_whole(chart, picture.save)
 
 
 def as_numbers(found: "Diagnosis", notes: tuple[str, ...], kind: str) -> dict:

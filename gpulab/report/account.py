@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from gpulab.errors import BrokenLaw
 from gpulab.report.charges import Cause, Charges
 from gpulab.report.levels import instants, levels
-from gpulab.telemetry.events import Arrived
+from gpulab.telemetry.events import Arrived, Opened
 from gpulab.telemetry.ledger import Ledger
 
 TERMS = ("used", "stranded", "fragmented", "unscheduled", "spare")
@@ -79,6 +79,8 @@ class Account:
         self.level = known[0] if level is None else level
         if self.level not in known:
             raise ValueError(f"There is no level {level!r} in this ledger; there are: {', '.join(known)}.")
+        outer = self.level.split("→")[0]
+        self.unit = next(fact.unit for fact in ledger.of(Opened) if fact.resource == outer)
         self._times: list[int] = []
         self._terms: list[tuple[int, ...]] = []
         for time_ns, books, _ in instants(ledger, *self.level.split("→")):

@@ -1,4 +1,4 @@
-"""Pictures of a ledger: the memory map, use over time, and the bar of the account.
+"""Pictures of a ledger, all of them: the map, use, lanes, queue, account, comparisons, and pictures together.
 
 Altair is imported when the first picture is drawn. Every picture has its units on the axes, a white
 ground (legible on light and dark pages), a description and a table twin, and at most 5,000 glyphs.
@@ -7,15 +7,31 @@ ground (legible on light and dark pages), a description and a table twin, and at
 from collections.abc import Sequence
 
 from gpulab.report import drawing, glyphs
-from gpulab.report.frame import Frame, frame
+from gpulab.report.account_picture import account_over_time
+from gpulab.report.comparisons import goodput, latency, waiting_bars
+from gpulab.report.frame import WIDTH, Frame, frame
 from gpulab.report.map_data import Subject, capacity_name, in_view, map_data, subject_of, words
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, exact_size, table
-from gpulab.startup import skip_slow_grammar
+from gpulab.report.timelines import lanes, queue_over_time
+from gpulab.report.together import linked, side_by_side
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
-__all__ = ["account_bar", "memory_map", "table", "use_over_time"]
+__all__ = [
+    "account_bar",
+    "account_over_time",
+    "goodput",
+    "lanes",
+    "latency",
+    "linked",
+    "memory_map",
+    "queue_over_time",
+    "side_by_side",
+    "table",
+    "use_over_time",
+    "waiting_bars",
+]
 
 
 def memory_map(
@@ -27,6 +43,7 @@ def memory_map(
     time: str = "auto",
     title: str | None = None,
     mark: Sequence[int] = (),
+    width: int = WIDTH,
 ) -> Picture:
     """Who held which addresses when: one rectangle a grant, over time and addresses.
 
@@ -38,6 +55,7 @@ def memory_map(
     Args:
         resource: its name; None takes the one opened last. t0, t1: window in ns, None for all of it.
         time: x axis in ``"ns"``, ``"steps"`` (event numbers), or ``"auto"``: steps up to 60 facts.
+        width: px inside the axes; 300 puts two beside each other (``side_by_side``).
 
     Raises:
         ValueError: the ledger has no such resource or event, or the window ends before it starts.
@@ -47,11 +65,11 @@ def memory_map(
     if subject is None:
         return _sentence(title or "Memory map", "The ledger holds no resource yet.", ledger)
     title = title or f"Memory map of {subject.name}"
-    view = _view(ledger, subject, t0, t1, time)
+    view = _view(ledger, subject, t0=t0, t1=t1, time=time, width=width)
     if any(life.start < 0 for life in in_view(subject.claims, view)):
         return _sentence(title, "These grants have no addresses: use_over_time shows how many.", ledger)
-    chart = drawing.memory_map(_altair(), map_data(subject, ledger, view, mark), title)
-    return _picture(chart, title, words(subject, view), table(ledger))
+    chart = drawing.memory_map(drawing.altair(), map_data(subject, ledger, view, mark), title)
+    return drawing.picture(chart, title, words(subject, view), table(ledger))
 
 
 def use_over_time(
@@ -62,6 +80,7 @@ def use_over_time(
     t1: int | None = None,
     time: str = "auto",
     title: str | None = None,
+    width: int = WIDTH,
 ) -> Picture:
     """How much was held and used, against the capacity, and below it how much was waited for.
 
@@ -72,7 +91,7 @@ def use_over_time(
     if subject is None:
         return _sentence(title or "Use over time", "The ledger holds no resource yet.", ledger)
     title = title or f"Use of {subject.name} over time"
-    view = _view(ledger, subject, t0, t1, time)
+    view = _view(ledger, subject, t0=t0, t1=t1, time=time, width=width)
     series = {name: glyphs.steps(subject.levels, name, view) for name in drawing.SERIES}
     if subject.outer:
         series["segments"] = glyphs.steps(subject.outer.levels(), "held", view)
@@ -80,8 +99,8 @@ def use_over_time(
         row["y"] for row in (*series["held"], *series.get("segments", ()), {"y": view.y(subject.capacity)})
     )
     edge = [{"y": view.y(subject.capacity), "text": capacity_name(subject)}]
-    chart = drawing.use_panels(_altair(), series, view, edge, top=top, title=title)
-    return _picture(chart, title, words(subject, view), _levels_table(subject))
+    chart = drawing.use_panels(drawing.altair(), series, view, edge, top=top, title=title)
+    return drawing.picture(chart, title, words(subject, view), _levels_table(subject))
 
 
 def account_bar(terms, *, title: str = "Where the capacity went") -> Picture:
@@ -100,20 +119,18 @@ def account_bar(terms, *, title: str = "Where the capacity went") -> Picture:
         for name, (_, whose) in drawing.TERMS.items()
     )
     twin = Table(title, ("term", "amount", "share", "whose loss"), cells, frozenset({"amount", "share"}))
-    chart = drawing.term_bar(_altair(), rows, title)
-    return _picture(chart, title, ", ".join(row["key"] for row in rows) + ".", twin)
+    chart = drawing.term_bar(drawing.altair(), rows, title)
+    return drawing.picture(chart, title, ", ".join(row["key"] for row in rows) + ".", twin)
 
 
-def _view(ledger: Ledger, subject: Subject, t0: int | None, t1: int | None, time: str) -> Frame:
-    return frame(ledger, t0=t0, t1=t1, time=time, capacity=subject.capacity, unit=subject.unit)
-
-
-def _picture(chart, title: str, description: str, twin: Table) -> Picture:
-    return Picture(drawing.specification(chart), title=title, description=description, table=twin)
+def _view(
+    ledger: Ledger, subject: Subject, *, t0: int | None, t1: int | None, time: str, width: int
+) -> Frame:
+    return frame(ledger, t0=t0, t1=t1, time=time, capacity=subject.capacity, unit=subject.unit, width=width)
 
 
 def _sentence(title: str, text: str, ledger: Ledger) -> Picture:
-    return _picture(drawing.sentence(_altair(), title, text), title, text, table(ledger))
+    return drawing.say(title, text, table(ledger))
 
 
 def _levels_table(subject: Subject, limit: int = 40) -> Table:
@@ -125,15 +142,3 @@ def _levels_table(subject: Subject, limit: int = 40) -> Table:
     changes = len(subject.levels)
     shown = f"the first {limit} of {changes:,} changes" if changes > limit else "every change"
     return Table(f"Use of {subject.name}: {shown}", columns, tuple(rows), frozenset(columns))
-
-
-def _altair():
-    """Altair, imported on first use and without the slow grammar."""
-    skip_slow_grammar()
-    try:
-        import altair
-    except ImportError as missing:
-        raise ImportError(
-            'Pictures need Altair, which is not installed here: pip install "gpulab[lab]"'
-        ) from missing
-    return altair

@@ -8,6 +8,7 @@ from gpulab.report.lifetimes import When
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS, SECOND, US, GiB, KiB, MiB
 
+WIDTH = 560  # px inside the axes; 680 wide with them fits a notebook at 1366 by 768
 STEPS_UP_TO = 60  # facts; more numbers than that under one axis cannot be told apart at 560 px
 
 
@@ -22,6 +23,7 @@ class Frame:
     x_title: str
     y_step: int
     y_unit: str
+    width: int = WIDTH
 
     def position(self, when: When | None) -> int:
         """Where a fact is on the x axis before division, kept inside the window; None is its right end."""
@@ -41,8 +43,17 @@ class Frame:
         return start[at] <= self.high and (end is None or end[at] >= self.low)
 
 
-def frame(ledger: Ledger, *, t0: int | None, t1: int | None, time: str, capacity: int, unit: str) -> Frame:
-    """The frame for ``ledger`` between ``t0`` and ``t1`` (ns; None: all of it).
+def frame(
+    ledger: Ledger,
+    *,
+    t0: int | None,
+    t1: int | None,
+    time: str,
+    capacity: int,
+    unit: str,
+    width: int = WIDTH,
+) -> Frame:
+    """The frame for ``ledger`` between ``t0`` and ``t1`` (ns; None: all of it), ``width`` px wide.
 
     ``time`` is ``"ns"``, ``"steps"`` (event numbers, all equally wide) or ``"auto"``: steps for at most
     60 facts.
@@ -58,12 +69,22 @@ def frame(ledger: Ledger, *, t0: int | None, t1: int | None, time: str, capacity
         )
     first = bisect_left(ledger, start, key=lambda fact: fact.time_ns)
     last = bisect_right(ledger, end, key=lambda fact: fact.time_ns)
-    y_step, y_unit = _divisor(capacity, unit)
     if time == "steps" or (time == "auto" and last - first <= STEPS_UP_TO):
-        return Frame(first, max(last, first + 1), True, 1, "event (# in the table)", y_step, y_unit)
+        y_step, y_unit = _divisor(capacity, unit)
+        return Frame(first, max(last, first + 1), True, 1, "event (# in the table)", y_step, y_unit, width)
+    return window(start, end, capacity=capacity, unit=unit, width=width)
+
+
+def window(start: int, end: int, *, capacity: int, unit: str, width: int = WIDTH) -> Frame:
+    """The frame from ``start`` to ``end`` ns, where no ledger is at hand."""
     high = max(end, start + 1)
-    x_step, name = _largest(high - start, ((SECOND, "s"), (MS, "ms"), (US, "µs")), (1, "ns"))
-    return Frame(start, high, False, x_step, f"time ({name})", y_step, y_unit)
+    x_step, name = time_unit(high - start)
+    return Frame(start, high, False, x_step, f"time ({name})", *_divisor(capacity, unit), width)
+
+
+def time_unit(span_ns: int) -> tuple[int, str]:
+    """How many ns one unit of an axis over ``span_ns`` has, and its name."""
+    return _largest(span_ns, ((SECOND, "s"), (MS, "ms"), (US, "µs")), (1, "ns"))
 
 
 def _divisor(capacity: int, unit: str) -> tuple[int, str]:

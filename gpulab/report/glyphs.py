@@ -5,11 +5,12 @@ its words for the tooltip, and the table twin has them all.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
 from gpulab.report.density import TENTHS
 from gpulab.report.frame import Frame
 from gpulab.report.legend import Legend, owner_name
-from gpulab.report.lifetimes import Level, Lifetime, Lifetimes
+from gpulab.report.lifetimes import Level, Lifetime, Lifetimes, When
 from gpulab.report.table import exact_size
 from gpulab.units import format_ns
 
@@ -138,9 +139,14 @@ def steps(levels: list[Level], name: str, frame: Frame) -> list[dict]:
     A slice is 4 px wide. The rule is M4's (Jugel et al., "M4: a visualization-oriented time series
     data aggregation", VLDB 2014): no peak and no gap is lost; each may look up to a slice wide.
     """
+    return step_rows([((level.serial, level.time_ns), getattr(level, name)) for level in levels], frame)
+
+
+def step_rows(points: Iterable[tuple[When, int]], frame: Frame) -> list[dict]:
+    """``steps`` of any numbers: ``((serial, time_ns), value)`` in order, 0 before the first."""
     before, inside = 0, []
-    for level in levels:
-        position, value = (level.serial if frame.counts_events else level.time_ns), getattr(level, name)
+    for when, value in points:
+        position = when[0] if frame.counts_events else when[1]
         if position < frame.low:
             before = value
         elif position <= frame.high:
@@ -151,8 +157,13 @@ def steps(levels: list[Level], name: str, frame: Frame) -> list[dict]:
     if len(points) > 4 * STEP_SLICES:
         points = _four_of_each(points, frame)
     points.append((frame.high, points[-1][1]))
-    fine = 10 ** max(0, len(str(frame.high - frame.low)) - 6)  # a hundredth of a pixel at most: short numbers
-    return [{"x": (x - x % fine) / frame.x_step, "y": round(frame.y(value), 4)} for x, value in points]
+    return [{"x": place(x, frame), "y": round(frame.y(value), 4)} for x, value in points]
+
+
+def place(position: int, frame: Frame) -> float:
+    """``position`` on the x axis, short: a hundredth of a pixel off at most."""
+    fine = 10 ** max(0, len(str(frame.high - frame.low)) - 6)
+    return (position - position % fine) / frame.x_step
 
 
 def share(part: int, whole: int) -> float:

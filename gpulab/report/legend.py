@@ -46,4 +46,10 @@ def legend_of(grants: list[Lifetime], unit: str) -> tuple[Legend, dict[int, str]
 
 def owner_name(owner: str) -> str:
     """``owner`` as a legend can hold it."""
+    owner = plain(owner)
     return "(no owner)" if not owner else owner if len(owner) <= 60 else owner[:59] + "…"
+
+
+def plain(text: str) -> str:
+    """``text`` without what no picture can show: control characters and halves of characters."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)

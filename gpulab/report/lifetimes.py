@@ -12,6 +12,7 @@ from gpulab.telemetry.events import (
     Fact,
     Freed,
     Granted,
+    Grew,
     Opened,
     Refused,
     Returned,
@@ -31,8 +32,8 @@ class Lifetime:
     ``asked`` is what its owner asked for, ``wants`` what that takes after rounding: so much waits.
 
     ``use`` holds ``(serial, time_ns, units)`` from the grant on; ``over`` is the end of the grant, or of
-    the waiting when it was never granted; None means until the end of the ledger. ``returned`` holds
-    ``(serial, time_ns, units)`` of the parts that went back before.
+    the waiting when it was never granted; None means until the end of the ledger. ``resized`` holds
+    ``(serial, time_ns, units)`` of what its grant grew by, below 0 what went back before its end.
     """
 
     claim: int
@@ -45,12 +46,12 @@ class Lifetime:
     size: int = 0
     over: When | None = None
     use: list[tuple[int, int, int]] = field(default_factory=list)
-    returned: list[tuple[int, int, int]] = field(default_factory=list)
+    resized: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
     def left(self) -> int:
-        """Units of the grant that did not go back before its end."""
-        return self.size - sum(units for *_, units in self.returned)
+        """Units of the grant after all that it grew by and all that went back before its end."""
+        return self.size + sum(units for *_, units in self.resized)
 
 
 @dataclass(slots=True)
@@ -115,8 +116,11 @@ def lifetimes(facts: Iterable[Fact], opened: Opened) -> Lifetimes:
             case Used(units=units) if life.granted is not None:
                 life.use.append((*last, units))
             case Returned(units=units) if life.granted is not None and 0 < units < life.left:
-                life.returned.append((*last, units))
+                life.resized.append((*last, -units))
                 life.use.append((*last, min(life.use[-1][2], life.left)))  # idle units go first
+            case Grew(units=units) if life.granted is not None and units > 0:
+                life.resized.append((*last, units))
+                life.use.append((*last, life.use[-1][2] + units))
             case Refused():
                 refusals.append((serial, fact))
             case Freed() | Withdrawn() | TimedOut():
@@ -207,7 +211,7 @@ def _changes(life: Lifetime) -> list[tuple[int, int, int, int, int]]:
     changes.append((*life.granted, life.size, life.size, -waits))
     for (_, _, before), (serial, time_ns, units) in zip(life.use, life.use[1:], strict=False):
         changes.append((serial, time_ns, 0, units - before, 0))
-    changes += [(serial, time_ns, -units, 0, 0) for serial, time_ns, units in life.returned]
+    changes += [(serial, time_ns, units, 0, 0) for serial, time_ns, units in life.resized]
     if life.over:
         changes.append((*life.over, -life.left, -life.use[-1][2], 0))
     return changes

@@ -14,7 +14,7 @@ from gpulab.telemetry.events import Opened
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_bytes, format_ns
 
-WIDTH, HEIGHT = 560, 300  # px inside the axes; 680 wide with them fits a notebook at 1366 by 768
+HEIGHT = 300  # px inside the axes
 ONE_BY_ONE = 1_000  # grants; more of them are thinner than a pixel or two
 SLICES, BINS = 120, 32  # cells of the map of more grants: about 5 by 9 px each
 _NAME_PX = 24  # a segment lower than this gets no name at the edge
@@ -101,11 +101,13 @@ def map_data(subject: Subject, ledger: Ledger, view: Frame, mark: Sequence[int])
         _add_cells(data, grants, places, subject)
     else:
         _add_grants(data, grants, places, subject)
-    data.refusals = glyphs.refused(claims, view, WIDTH / ((view.high - view.low) / view.x_step))
+    data.refusals = glyphs.refused(claims, view, view.width / ((view.high - view.low) / view.x_step))
     if data.refusals:
         data.notes.append(
             "▼ a refused claim" if len(claims.refusals) == len(data.refusals) else "▼ refused claims"
         )
+    if top > subject.capacity:  # a segment keeps its height while others below it come and go
+        data.notes.append("heights are places in the stack, not bytes held: the line may lie below them")
     data.edge = _edge(subject, segments, places, view, data.top)
     data.marks = _marked(ledger, mark, view)
     return data
@@ -146,7 +148,7 @@ def capacity_name(subject: Subject) -> str:
 
 def _add_grants(data: MapData, grants: list[Lifetime], places: dict[int, int], subject: Subject) -> None:
     view = data.view
-    width, height = WIDTH * view.x_step / (view.high - view.low), HEIGHT / data.top
+    width, height = view.width * view.x_step / (view.high - view.low), HEIGHT / data.top
     data.legend, keys = legend_of(grants, subject.unit)
     narrowest = max(1, round(1.5 * view.x_step / width))
     data.grants = glyphs.rectangles(grants, places, view, subject.unit, narrowest)

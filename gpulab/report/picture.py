@@ -26,15 +26,21 @@ class Picture:
     The last line of a cell shows it. Nothing is registered anywhere and nothing is fetched.
     """
 
-    def __init__(self, spec: dict, *, title: str, description: str, table: Table) -> None:
+    def __init__(
+        self, spec: dict, *, title: str, description: str, table: Table, still: dict | None = None
+    ) -> None:
         self.title = title
         self.description = description
-        self.spec = {**spec, "$schema": _LAB_SCHEMA, "description": f"{title}. {description}"}
+        self.spec = self._worded(spec)
+        self._still = self.spec if still is None else self._worded(still)  # what cannot be moved
         self._table = table
 
     def table(self) -> Table:
         """The table twin: the same facts and numbers in words."""
         return self._table
+
+    def _worded(self, spec: dict) -> dict:
+        return {**spec, "$schema": _LAB_SCHEMA, "description": f"{self.title}. {self.description}"}
 
     def svg(self) -> str:
         """The picture as SVG text, with title and description for screen readers.
@@ -42,7 +48,7 @@ class Picture:
         Raises:
             ImportError: vl-convert is not installed; the message gives the command.
         """
-        text = _converter().vegalite_to_svg(self.spec, vl_version=_LAB_VERSION)
+        text = _converter().vegalite_to_svg(self._still, vl_version=_LAB_VERSION)
         start, end = text.index("<svg"), text.index(">", text.index("<svg"))
         name, words = escape(self.title), escape(self.description)
         opening = (
@@ -63,7 +69,7 @@ class Picture:
             case ".svg":
                 path.write_text(self.svg(), encoding="utf-8", newline="\n")
             case ".png":
-                png = _converter().vegalite_to_png(self.spec, vl_version=_LAB_VERSION, scale=2)
+                png = _converter().vegalite_to_png(self._still, vl_version=_LAB_VERSION, scale=2)
                 path.write_bytes(png)
             case ".html":
                 path.write_text(self._page(), encoding="utf-8", newline="\n")

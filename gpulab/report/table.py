@@ -1,11 +1,24 @@
 """Tables: the twin of every picture, for reading by eye, by screen reader and by code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from gpulab.report.lifetimes import resources
-from gpulab.telemetry.events import Claimed, Closed, Granted, Opened, Refused, Used
+from gpulab.telemetry.events import (
+    Claimed,
+    Ended,
+    Granted,
+    Launched,
+    Marked,
+    Occupied,
+    Opened,
+    Refused,
+    Sent,
+    Started,
+    Used,
+    Waited,
+)
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import GiB, KiB, MiB, format_ns
 
@@ -65,21 +78,37 @@ def exact_size(size: int, unit: str = "B") -> str:
     return f"{size:,} {unit}"
 
 
+def captioned(text: str, shown: int, total: int, things: str) -> str:
+    """A caption that says how much of the whole a table shows."""
+    return f"{text}: the first {shown:,} of {total:,} {things}" if shown < total else f"{text}: all {things}"
+
+
 def table(ledger: Ledger, *, first: int = 0, limit: int = 40) -> Table:
     """The facts of ``ledger`` from ``first`` on, at most ``limit``, one a row; the caption says which.
 
     ``size`` is what the fact is about: asked, granted, free, used or capacity, exact to the unit.
     """
-    units = {name: opened.unit for name, opened in resources(ledger).items()}
-    owners = {fact.claim: (fact.owner, units.get(fact.resource, "")) for fact in ledger.of(Claimed)}
+    owners = owners_of(ledger)
     end = min(first + limit, len(ledger))
-    rows = tuple(_fact_row(serial, ledger[serial], owners) for serial in range(first, end))
+    rows = tuple(fact_row(serial, ledger[serial], owners) for serial in range(first, end))
     shown = f"facts #{first} to #{end - 1} of {len(ledger):,}" if rows else f"no facts of {len(ledger):,}"
+    return fact_table(f"Ledger: {shown}", rows)
+
+
+def fact_table(caption: str, rows: Sequence[tuple[str, ...]]) -> Table:
+    """A table of rows that ``fact_row`` made."""
     columns = ("event", "time", "fact", "claim", "owner", "size", "place")
-    return Table(f"Ledger: {shown}", columns, rows, frozenset({"event", "time", "claim", "size"}))
+    return Table(caption, columns, tuple(rows), frozenset({"event", "time", "claim", "size"}))
 
 
-def _fact_row(serial: int, fact, owners: Sequence) -> tuple[str, ...]:
+def owners_of(ledger: Ledger) -> dict[int, tuple[str, str]]:
+    """The owner and the unit of each claim, for ``fact_row``. Cost: one pass over the ledger."""
+    units = {name: opened.unit for name, opened in resources(ledger).items()}
+    return {fact.claim: (fact.owner, units.get(fact.resource, "")) for fact in ledger.of(Claimed)}
+
+
+def fact_row(serial: int, fact, owners: Mapping[int, tuple[str, str]]) -> tuple[str, ...]:
+    """One fact in words: event, time, kind, claim, owner, size, place."""
     claim = getattr(fact, "claim", None)
     owner, unit = owners.get(claim, ("", ""))
     size = place = ""
@@ -97,8 +126,16 @@ def _fact_row(serial: int, fact, owners: Sequence) -> tuple[str, ...]:
             place = f"longest stretch {exact_size(largest, unit)}"
         case Used(units=units):
             size = f"uses {exact_size(units, unit)}"
-        case Closed():
-            owner = ""
+        case Launched(work=work, stream=owner, kernel=kernel, size_bytes=moved):
+            size, place = exact_size(moved), f"work {work}: {kernel}"
+        case Sent(work=work, stream=owner, way=way, size_bytes=moved):
+            size, place = exact_size(moved), f"work {work}: copy {way}"
+        case Marked(work=work, stream=owner) | Waited(work=work, stream=owner):
+            place = f"work {work}"
+        case Started(work=work) | Ended(work=work):
+            place = f"work {work}"
+        case Occupied(sms=sms, blocks=blocks):
+            size, place = exact_size(blocks, "blocks"), f"on {sms} multiprocessors"
     name = "" if claim is None else str(claim)
     return f"#{serial}", format_ns(fact.time_ns), type(fact).__name__, name, owner, size, place
 

@@ -8,12 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gpulab.memory.pools import CuPyPool
 from gpulab.report.account import Terms
 from gpulab.report.charts import account_bar, memory_map, use_over_time
 from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Used
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Units
 from gpulab.units import GiB, MiB
+from tests.pictures import rows, subtitle, texts
 
 EVIL = "<script>alert(1)</script> & \"x\" 'y'"
 
@@ -39,31 +41,8 @@ SIX = [
 ]
 
 
-def rows(picture):
-    """All rows of all layers."""
-    found, todo = [], [picture.spec]
-    while todo:
-        node = todo.pop()
-        todo += node.get("layer", []) + node.get("vconcat", [])
-        if "name" in node.get("data", {}):
-            found += picture.spec["datasets"][node["data"]["name"]]
-    return found
-
-
 def rectangles(picture):
     return [row for row in rows(picture) if "key" in row]
-
-
-def subtitle(picture):
-    return str(picture.spec["title"].get("subtitle", ""))
-
-
-def texts(picture):
-    return [
-        "".join(node.itertext())
-        for node in ElementTree.fromstring(picture.svg()).iter()
-        if node.tag[-4:] == "text"
-    ]
 
 
 def test_a_grant_is_one_rectangle_from_its_grant_to_its_end():
@@ -92,6 +71,17 @@ def test_the_part_that_is_granted_and_not_used_is_drawn_pale_and_named():
     assert {"x": 4, "x2": 9, "y": 1.5, "y2": 2} in rows(picture)
     assert "pale: granted, not used" in subtitle(picture)
     assert "pale" not in subtitle(memory_map(arena(*SIX[:5])))
+
+
+def test_segments_that_are_stacked_above_the_line_are_said_to_be_places_and_not_bytes():
+    pool = CuPyPool(4 * MiB)
+    first, _, third = (pool.allocate(size * MiB) for size in (1, 1, 2))
+    assert "heights" not in subtitle(memory_map(pool.ledger))
+    pool.free(first)
+    pool.free(third)
+    pool.allocate(3 * MiB)  # the device has room for it, the stack only above the second
+
+    assert "heights are places in the stack, not bytes held" in subtitle(memory_map(pool.ledger))
 
 
 def test_a_refusal_is_a_glyph_with_its_number_and_its_words():

@@ -19,8 +19,8 @@ GROUND = {"units", "errors", "startup", "cards", "datasets", "mixes", ""}
 PLACES = {
     "cupy": {"device/cuda.py"},
     "pynvml": {"telemetry/nvml.py"},
-    "altair": {"report/charts.py"},
-    "vl_convert": {"report/charts.py", "report/picture.py"},
+    "altair": {"report/drawing.py"},
+    "vl_convert": {"report/picture.py"},
     "ipywidgets": {"report/widgets.py"},
     "IPython": {"report/charts.py", "report/widgets.py"},
     "pooch": {"datasets.py"},

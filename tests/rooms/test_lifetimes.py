@@ -1,5 +1,16 @@
 from gpulab.report.lifetimes import Level, Lifetime, lifetimes, resources, stacked
-from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Returned, TimedOut, Used
+from gpulab.telemetry.events import (
+    Claimed,
+    Closed,
+    Freed,
+    Granted,
+    Grew,
+    Opened,
+    Refused,
+    Returned,
+    TimedOut,
+    Used,
+)
 from gpulab.telemetry.shape import Contiguous, Units
 
 OPEN = Opened(0, "arena", 100, "B")
@@ -124,3 +135,21 @@ def test_a_page_that_was_there_before_its_neighbour_came_is_a_box_of_its_own():
 def test_a_page_that_comes_again_beside_one_that_stayed_has_its_place_again():
     pages = [life(0, 1000, 10, 1, over=3), life(1, 1010, 10, 2), life(2, 1000, 10, 5)]
     assert stacked(pages, [life(3, 1004, 12, 6)]) == {0: 0, 1: 10, 2: 0, 3: 4}
+
+
+def test_a_grant_that_grew_holds_and_uses_more_from_then_on():
+    facts = [
+        Claimed(1, 0, "arena", 4, Units(4)),
+        Granted(1, 0, -1, 4),
+        Used(2, 0, 3),
+        Grew(3, 0, 2),
+        Returned(4, 0, 1),
+        Freed(6, 0),
+    ]
+
+    read = of(*facts)
+
+    assert read.claims[0].left == 5
+    assert [(level.time_ns, level.held, level.used) for level in read.levels()] == [
+        *((1, 4, 4), (2, 4, 3), (3, 6, 5), (4, 5, 5), (6, 0, 0)),
+    ]
