@@ -6,11 +6,7 @@ imports go inside the function, so that ``gpulab --help`` stays quick.
 
 import typer
 
-<<<<<<< HEAD
-from gpulab.cli import calibrate, doctor, explain, fidelity, fit, lab, monitor, published, replay
-=======
-from gpulab.cli import calibrate, doctor, explain, lab, monitor, published, replay, report
->>>>>>> integ
+from gpulab.cli import calibrate, doctor, explain, fidelity, fit, lab, monitor, published, replay, report
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,11 +20,8 @@ app.command()(published.published)
 app.command()(monitor.monitor)
 app.command()(calibrate.calibrate)
 app.command()(explain.explain)
-<<<<<<< HEAD
+app.command()(report.report)
 app.command()(fit.fit)
 app.command()(fidelity.fidelity)
-=======
-app.command()(report.report)
->>>>>>> integ
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)
