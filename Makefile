@@ -8,7 +8,7 @@ ARGS ?=
 VENV_PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help ready compiler lab test release outputs grade nbval bench soak clean lock
+.PHONY: help ready compiler lab test release outputs grade nbval bench soak mutants clean lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: ready ## Measure the times that the project promises; nothing here can fa
 
 soak: ready ## Run the long tests at ten times the size and write tests/soak-report.md.
 	@GPULAB_SOAK=1 $(VENV_PYTHON) -m pytest tests -m soak -n 2 --dist loadfile $(ARGS)
+
+mutants: ready ## Judge every wrong answer in 200 courses and write tests/graders/mutants.md (ARGS="--only 02.pool").
+	@$(VENV_PYTHON) tests/graders/table.py $(ARGS)
 
 clean: ## Remove built releases and caches; never work/, submissions, marks or .venv.
 	@rm -rf course/release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis tests/browser/artifacts

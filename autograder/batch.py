@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder import intake, release
-from autograder.feedback import refusal_page
+from autograder.feedback import refusal_page, waits
 from autograder.frame import (
     NbgraderFailed,
     autograde,
@@ -34,6 +34,7 @@ class Outcome:
         graded, ``reason`` says what to do; ``failed``: our side broke down, nobody's mark is touched.
         score, max_score: points, None unless graded. points: by exercise or grade id.
         reason: why not graded. notes: what an instructor should look at, e.g. another name typed.
+        unread: grade ids of answers that a person has not read yet; they are in ``max_score`` alone.
     """
 
     student: str
@@ -43,6 +44,15 @@ class Outcome:
     points: dict[str, float] = field(default_factory=dict)
     reason: str = ""
     notes: str = ""
+    unread: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The outcome in a few words."""
+        if self.status != GRADED:
+            return self.status
+        waits = f", and {', '.join(self.unread)} to be read by a person" if self.unread else ""
+        return f"{self.score:g} of {self.max_score:g}{waits}"
 
 
 class Batch:
@@ -71,10 +81,7 @@ class Batch:
         for number, submission in enumerate(submissions, 1):
             outcome = self._outcome_of(submission)
             outcomes.append(outcome)
-            told = (
-                f"{outcome.score:g} of {outcome.max_score:g}" if outcome.status == GRADED else outcome.status
-            )
-            self.progress(f"[{number}/{len(submissions)}] {outcome.student}: {told}")
+            self.progress(f"[{number}/{len(submissions)}] {outcome.student}: {outcome.told}")
         self._export(outcomes)
         return outcomes
 
@@ -148,16 +155,18 @@ class Batch:
         """The marks of this run, out of the gradebook."""
         with self.nbgrader.gradebook as gradebook:
             entry = gradebook.find_submission(self.lab, student)
-            points = {grade.name: grade.score for notebook in entry.notebooks for grade in notebook.grades}
-            manual = any(
-                grade.needs_manual_grade for notebook in entry.notebooks for grade in notebook.grades
-            )
+            grades = [grade for notebook in entry.notebooks for grade in notebook.grades]
+            unread = tuple(grade.name for grade in grades if waits(grade))
+            points = {grade.name: grade.score for grade in grades if grade.name not in unread}
+            read = [g.name for g in grades if g.needs_manual_grade and g.name not in unread]
+            most_unread = {g.name: g.max_score for g in grades if g.name in unread}
             score, most = entry.score, entry.max_score
-        notes = ["waits for manual grading"] if manual else []
+        notes = [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
+        notes += [f"{name}: the mark that a person gave stands" for name in read]
         typed = _typed_names(self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb")
         if typed - {student}:
             notes.append(f"answers were given under the name {', '.join(sorted(typed - {student}))}")
-        return Outcome(student, GRADED, score, most, points, notes="; ".join(notes))
+        return Outcome(student, GRADED, score, most, points, notes="; ".join(notes), unread=unread)
 
     def _keep_log(self, student: str, log: str) -> None:
         file = self.places.course / "logs" / self.lab / f"{student}.txt"
@@ -186,7 +195,7 @@ def _typed_names(notebook: Path) -> set[str]:
 
 def write_summary(file: Path, lab: str, outcomes: list[Outcome]) -> None:
     """A row for every submission of this run: status, points in all and each, the reason, the notes."""
-    cells = sorted({name for outcome in outcomes for name in outcome.points})
+    cells = sorted({name for outcome in outcomes for name in (*outcome.points, *outcome.unread)})
     with file.open("w", encoding="utf-8", newline="") as handle:
         rows = csv.writer(handle)
         rows.writerow(["lab", "student", "status", "score", "max_score", *cells, "reason", "notes"])

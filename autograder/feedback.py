@@ -5,7 +5,8 @@ import re
 
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_output
-from nbgrader.preprocessors import ClearHiddenTests
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 from traitlets import List
 
 _MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
@@ -69,6 +70,27 @@ class HideHiddenTests(ClearHiddenTests):
         return cell, resources
 
 
+def waits(grade) -> bool:
+    """Does this row of the gradebook wait for a person, who has given no mark yet?"""
+    return bool(grade.needs_manual_grade) and grade.manual_score is None
+
+
+class NoteUnread(NbGraderPreprocessor):
+    """Which written answers a person has not marked yet, for ``FeedbackPage``: nbgrader shows a 0 for them."""
+
+    display_data_priority = List(config=True)
+
+    def preprocess(self, nb, resources):
+        """The notebook as it is; in ``resources`` the grade ids with their points."""
+        place = resources["nbgrader"]
+        with Gradebook(place["db_url"]) as gradebook:
+            entry = gradebook.find_submission_notebook(
+                place["notebook"], place["assignment"], place["student"]
+            )
+            place["unread"] = {grade.name: grade.max_score for grade in entry.grades if waits(grade)}
+        return nb, resources
+
+
 class FeedbackPage(HTMLExporter):
     """nbgrader's feedback page as one file that loads nothing and runs nothing.
 
@@ -81,7 +103,21 @@ class FeedbackPage(HTMLExporter):
         """The page and its resources."""
         page, resources = super().from_notebook_node(nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
+        page = _unread(page, resources.get("nbgrader", {}).get("unread", {}))
         return page.replace("<head>", f"<head>\n{_POLICY}", 1), resources
+
+
+def _unread(page: str, waiting: dict[str, float]) -> str:
+    """``page`` with *to be read by a person* where nbgrader's template says that what nobody has read is worth 0."""
+    for name, points in waiting.items():
+        said, link = f"to be read by a person: {points:g} points", re.escape(f'<a href="#{name}">')
+        page = re.sub(rf"({link}[^<]*</a>) \(Score: [^)]*\)", rf"\1 ({said})", page, count=1)
+        start = page.find(f'<a name="{name}"></a>')
+        head, cell = page[:start], page[start:]
+        page = head + re.sub(r"Score: [\d. /]+(?=<a href=\"#top\">)", f"{said} ", cell, count=1)
+    if waiting:
+        page = re.sub(r"(<h4>[^<]*Score: [^)]*)\)", r"\1, without what a person will read)", page, count=1)
+    return page
 
 
 def refusal_page(lab: str, reason: str) -> str:

@@ -33,7 +33,9 @@ class Exercise(ABC):
     function: str = ""
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
+    choices: tuple[str, ...] = ()  # what a prediction is chosen from; without them it is a number
     causes: tuple[str, ...] = ()  # what ``reconcile`` takes as cause
+    constant: str = 'self.rules["{}"]'  # how the learner's code names a constant of the twist
     hints: tuple[str, ...] = ()  # gentlest first: a question about the picture, the sub-goals, the blocks
     blocks: tuple[dict[str, str], str] = ({}, "")  # lettered lines, two of them wrong, and the right order
 
@@ -90,9 +92,14 @@ def build_points(points: float, predicted: bool, reconciled: float, build: float
     return as_points(0.1 * predicted + 0.2 * reconciled + 0.7 * build, points)
 
 
-def committed(said: Commitments, names: tuple[str, ...]) -> tuple[bool, str]:
-    """Is there a number for each of ``names`` in the prediction? And the line that says so."""
-    found = all(type(said.predicted.get(name)) in (int, float) for name in names)
+def foreseen(value: object, choices: tuple[str, ...]) -> bool:
+    """Is ``value`` a prediction: one of ``choices``, or a number where there are none?"""
+    return type(value) is str and value in choices if choices else type(value) in (int, float)
+
+
+def committed(said: Commitments, names: tuple[str, ...], choices: tuple[str, ...] = ()) -> tuple[bool, str]:
+    """Is there a prediction for each of ``names``? And the line that says so."""
+    found = all(foreseen(said.predicted.get(name), choices) for name in names)
     return found, "Prediction: " + ("committed." if found else "not committed.")
 
 
@@ -116,7 +123,7 @@ def answered_form(exercise: Exercise, said: Commitments, kinds: dict[str, type])
         if value is None:
             problems.append(f"{name}: not answered yet")
         elif type(value) is not kinds[name]:
-            wanted = "a whole number" if kinds[name] is int else "a name"
+            wanted = {int: "a whole number", list: "a list of whole numbers"}.get(kinds[name], "a name")
             problems.append(f"{name}: {value!r} is not {wanted}")
     note = "Complete; it is graded when you hand in." if not problems else "; ".join(problems) + "."
     return Score(exercise.id, 0.0, 0.0, "not-answered" if problems else "", (note,), None, said.learner)

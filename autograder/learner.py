@@ -14,9 +14,10 @@ from autograder.channel import InProcess
 from autograder.checks import exercises, texts
 from autograder.course import Course
 from autograder.desk import Desk, as_judged, listed, named, pairs
-from autograder.judge import Exercise
+from autograder.judge import Exercise, foreseen
 from autograder.shown import Practice, Shown
 from autograder.verdict import tidy_name
+from autograder.written import looked_over
 from gpulab.report.form import Form
 from gpulab.report.widgets import form
 from gpulab.telemetry.ledger import Ledger
@@ -27,6 +28,7 @@ __all__ = [
     "check",
     "hint",
     "learner",
+    "look_over",
     "predict",
     "predict_form",
     "puzzle",
@@ -59,10 +61,11 @@ def learner(name: str | None = None) -> None:
 
 
 def rules(exercise: str) -> dict[str, int]:
-    """The constants of this course for ``exercise``, printed too; your object has them as ``self.rules``."""
-    given = Course.at_hand().rules.get(_exercise(exercise).id, {})
+    """The constants of this course for ``exercise``, printed too, by the name under which your code has them."""
+    known = _exercise(exercise)
+    given = Course.at_hand().rules.get(known.id, {})
     for name, value in given.items():
-        print(f'self.rules["{name}"] is {texts.constant(name, value)} in this course')
+        print(f"{known.constant.format(name)} is {texts.constant(name, value)} in this course")
     return given
 
 
@@ -91,9 +94,10 @@ def predict(exercise: str, **guesses: object) -> None:
         )
         return
     noted = as_judged(exercise, guesses)
-    odd = [name for name, value in noted.items() if type(value) not in (int, float)]
+    odd = [name for name, value in noted.items() if not foreseen(value, known.choices)]
     if odd:
-        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write a number.")
+        wanted = f"one of {', '.join(map(repr, known.choices))}" if known.choices else "a number"
+        print(f"{exercise}: not committed: {odd[0]} is {noted[odd[0]]!r}; write {wanted}.")
     elif noted:
         _desk.commit(exercise, noted)
         print(f"{exercise}: committed: {pairs(noted)}.")
@@ -182,6 +186,11 @@ def check(exercise: str, make: Callable | None = None) -> "Shown | None":
         return Shown(known.visible(Course.at_hand(), said, asker), known)
     finally:
         asker.close()
+
+
+def look_over(exercise: str, text: str | None = None) -> None:
+    """Say of a written answer how long it is and which technical words it does not explain; never a mark."""
+    print("\n".join(looked_over(exercise, text)))
 
 
 def variant(exercise: str, size: str = "") -> "Practice":

@@ -29,6 +29,15 @@ c.CourseDirectory.course_id = COURSE_ID
 c.CourseDirectory.root = str(places.course)
 # Relative, because nbgrader builds a pattern from it and escapes the root only.
 c.CourseDirectory.source_directory = os.path.relpath(places.labs, places.course)
+# Beside a source notebook, for whoever teaches; the first four are nbgrader's own.
+c.CourseDirectory.ignore = [
+    ".ipynb_checkpoints",
+    "*.pyc",
+    "__pycache__",
+    "feedback",
+    "instructor*",
+    "rubric-*",
+]
 c.Exchange.root = str(places.exchange)
 
 # The learner's release.
@@ -69,6 +78,7 @@ c.Autograde.autograde_preprocessors = [
 # Feedback.
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
+    "autograder.feedback.NoteUnread",
     "autograder.feedback.HideHiddenTests",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]

@@ -124,7 +124,9 @@ class Score:
                 ("Expected", said.expected),
                 ("Got", said.got),
             )
-            listed = "\n".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in pairs)
+            listed = "\n".join(
+                f"<dt>{name}</dt><dd>{_as_lines(html.escape(value))}</dd>" for name, value in pairs
+            )
             rows.append(f"<p>{html.escape(said.rule)}</p><dl>\n{listed}")
             rows.append(f"</dl><p><em>{html.escape(said.question)}</em></p>")
         if said and said.picture is not None:
@@ -134,3 +136,8 @@ class Score:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         return {"text/plain": self.text, "text/html": self.html}
+
+
+def _as_lines(text: str) -> str:
+    """``text``, escaped already; what stands in columns over several lines stays so."""
+    return f"<pre>{text}</pre>" if "\n" in text else text

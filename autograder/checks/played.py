@@ -71,13 +71,13 @@ class Outcome:
 
 
 def judged(cases: Iterable, play: Callable[[object], Outcome]) -> list[Outcome]:
-    """Each case played once. A channel that broke ends the rest unasked."""
-    cases, outcomes = list(cases), []
+    """Each case played once, drawn when its turn comes. A channel that broke ends the rest unasked."""
+    outcomes: list[Outcome] = []
+    cases = iter(cases)
     for case in cases:
         outcomes.append(play(case))
         if outcomes[-1].tag in BROKEN:
-            outcomes += [Outcome(lawful=False, tag=outcomes[-1].tag) for _ in cases[len(outcomes) :]]
-            break
+            outcomes += [Outcome(lawful=False, tag=outcomes[-1].tag) for _ in cases]
     return outcomes
 
 

@@ -59,7 +59,8 @@ def cost_for(run: measured.Measured, profile: Path | None, model: str, only: tup
         *(shape.kv_bytes_per_token, found.most_tokens, found.most_cached_tokens),
         source=", ".join(path.name for path in files),
         badge=f"fitted just now, held-out error {found.bent.error:.1%}"
-        + ("" if run.kv_blocks else "; the run does not say how many KV blocks there were: enough for all"),
+        + ("" if run.kv_blocks else "; the run does not say how many KV blocks there were: enough for all")
+        + (f"; what {run.gpus} GPUs say to each other is not in the tables" if run.gpus > 1 else ""),
     )
 
 

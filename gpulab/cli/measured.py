@@ -27,6 +27,7 @@ class Measured:
     Attributes:
         trace: its requests; the first arrives at 0 ns. ttft, tpot, latency: as they were measured, in ns.
         makespan_ns: from the first arrival to the last token. kv_blocks: 0 when the run does not say.
+        gpus: over how many the model was split (tensor parallel).
     """
 
     name: str
@@ -39,6 +40,7 @@ class Measured:
     max_jobs: int = MAX_JOBS
     token_budget: int = TOKEN_BUDGET
     kv_blocks: int = 0
+    gpus: int = 1
 
     def blocks_for_all(self, block_tokens: int) -> int:
         """Blocks with which ``max_jobs`` of its longest requests never wait: for a run that does not say."""
@@ -147,6 +149,7 @@ def _measured(name: str, rows: list[tuple], about: dict) -> Measured:
         max_jobs=arguments.get("max_num_seqs") or MAX_JOBS,
         token_budget=arguments.get("max_num_batched_tokens") or TOKEN_BUDGET,
         kv_blocks=cache.get("num_gpu_blocks") or 0,
+        gpus=arguments.get("tensor_parallel_size") or 1,
     )
 
 

@@ -22,6 +22,7 @@ class Backing:
         # A waiting claim -> the claim on the device that waits for it, and its bytes.
         self.waiting: dict[int, tuple[int, int]] = {}
         self.marks: dict[int, object] = {}  # free chunk, never cut -> where its stream was at the free
+        self.untold: dict[int, None] = {}  # those of which the rule has not heard that the mark is reached
 
     def grow(self, claim: int, rounded: int, wanted: int, stream: int) -> Chunk:
         """``wanted`` bytes more for the waiting ``claim``, in one free chunk; what ``trim`` names goes back for it.
@@ -70,6 +71,16 @@ class Backing:
         mark = self.marks[chunk.start] if chunk.start in self.marks else progress.mark(chunk.stream)
         return progress.done(mark)
 
+    def tell_reached(self) -> None:
+        """Tell the rule which free chunks any stream may take now. O(chunks it has not heard of)."""
+        pool = self.pool
+        for start in [start for start in self.untold if pool.progress.done(self.marks[start])]:
+            del self.untold[start]
+            try:
+                pool.reached(start)
+            except Exception as wrong:
+                raise hook_raised(pool, "reached", (start,), wrong, None) from wrong
+
     def hand_back(self, chunks: list[Chunk]) -> None:
         """Give the free ``chunks`` to the device, as far as they can go, when nothing may use them any more.
 
@@ -82,6 +93,7 @@ class Backing:
             elif pool.costs is not None:
                 pool.progress.wait_until_idle()
             self.marks.pop(chunk.start, None)
+            self.untold.pop(chunk.start, None)
             for claim in pool.segments.hand_back(chunk):
                 if pool.costs is not None:
                     self.spend(pool.costs.unmap_ns if pool.segments.paged else pool.costs.free_ns)

@@ -28,6 +28,7 @@ class Holdings:
         size = chunk.size
         if size > rounded and segment.shelf is not books.uncut:
             size = answers.kept(pool, size, rounded, claim)
+        pool.backing.untold.pop(start, None)
         books.hold(chunk, size)
         chunk.extent = extent = extent_of((claim, start, size, asked, owner))
         chunk.stream, chunk.since_ns = stream, now_ns
@@ -48,9 +49,10 @@ class Holdings:
         self.awaiting.record(self._held_as(extent), stream)
 
     def settle(self) -> None:
-        """Free what need not wait any more."""
+        """Free what need not wait any more, and tell the rule which chunks no stream has to wait for."""
         for chunk in self.awaiting.reached():
             self._release(chunk)
+        self.pool.backing.tell_reached()
 
     def wait_for_users(self) -> bool:
         """Let the host wait for every stream that a freed chunk waits for; False if none does."""
@@ -71,6 +73,7 @@ class Holdings:
         books, now_ns = pool.segments, pool.clock.now_ns
         if segment.shelf is books.uncut:
             pool.backing.marks[start] = pool.progress.mark(stream)
+            pool.backing.untold[start] = None
         free = books.set_free(chunk).start
         pool.ledger.write(Freed, now_ns, claim, *segment.note(start, -size, now_ns))
         try:

@@ -27,7 +27,8 @@ from gpulab.units import whole
 if TYPE_CHECKING:
     from sortedcontainers import SortedList
 
-_HOOKS = ("prepare", "take", "give", "trim", "grown", "collect", "segment_size", "shelf_for", "keep")
+_HOOKS = ("prepare", "take", "give", "trim", "grown", "reached", "collect")
+_HOOKS += ("segment_size", "shelf_for", "keep")
 
 
 class Pool(ABC):
@@ -42,8 +43,7 @@ class Pool(ABC):
         costs: what calls cost; the clock moves by them. None: nothing, and the caller moves the clock.
         progress: how far the device's streams have got; None: they never have anything to do.
         books: of the chunks; None for ``Segments``.
-        clock, ledger: share them between parts of one run; fresh ones otherwise. Whoever shares a ledger
-            shares its claim serials, so one ledger takes one pool or one arena.
+        clock, ledger: share them between parts of one run; fresh ones otherwise. One ledger takes one pool.
     """
 
     device, resource = "device", "pool"
@@ -64,11 +64,9 @@ class Pool(ABC):
         self.capacity = positive_bytes("A pool", "a capacity", capacity)
         self.limit = None if limit is None else positive_bytes("A pool", "a limit", limit)
         self.alignment = ALIGNMENT
-        self.rules = dict(rules or {})
-        self.clock = clock or Clock()
+        self.rules, self.clock = dict(rules or {}), clock or Clock()
         self.ledger = ledger if ledger is not None else Ledger()
-        self.costs, self.progress = costs, progress or Streams(self.clock)
-        self.segments: Chunks = books or Segments()
+        self.costs, self.progress, self.segments = costs, progress or Streams(self.clock), books or Segments()
         self._wanted: dict[int, tuple[int, str, int]] = {}  # waiting claims: asked bytes, owner, stream
         self.backing, self.holdings = Backing(self), Holdings(self)
         self._shapes: dict[int, Contiguous] = {}  # of the sizes seen: equal claims share one
@@ -107,6 +105,9 @@ class Pool(ABC):
     def grown(self, chunk: int, size: int, stream: int) -> None:
         """The device gave ``chunk``, of ``size`` bytes; what ``take`` wanted it for holds it next, on ``stream``."""
 
+    def reached(self, chunk: int) -> None:
+        """The stream that gave the free, never cut ``chunk`` back has come to that point: any may take it now."""
+
     def collect(self, need: int) -> list[int]:
         """The chunks to hand back before the device is asked for ``need`` bytes; none here."""
         return []
@@ -129,9 +130,9 @@ class Pool(ABC):
     def allocate(self, size: int, owner: str = "", *, claim: int | None = None, stream: int = 0) -> Extent:
         """Hold ``size`` bytes for ``owner`` to use on ``stream``, from the cache if the rule finds some there.
 
-        Records ``Claimed`` (not for a retry: ``claim`` names a refused claim that still waits), what the
-        device was asked and said, then ``Granted``, and ``Used`` when more was granted than asked; or
-        ``Refused``. Cost: O(log free chunks); a growth that is refused hands back chunks.
+        Records ``Claimed`` (not for a retry: ``claim`` names a refused claim that waits), what the device was
+        asked and said, then ``Granted``, and ``Used`` when more was granted than asked; or ``Refused``.
+        Cost: O(log free chunks); a growth that is refused hands back chunks.
 
         Raises:
             OutOfMemory: neither cache nor device has it. The claim waits: retry it or ``withdraw`` it.
@@ -145,9 +146,8 @@ class Pool(ABC):
         wanted = self._wanted[claim]
         asked, _, stream = wanted
         rounded = -(-asked // ALIGNMENT) * ALIGNMENT
-        holdings = self.holdings
-        if holdings.awaiting.counts:
-            holdings.settle()
+        if self.holdings.awaiting.counts or self.backing.untold:
+            self.holdings.settle()
         chunk = answers.taken(self, rounded, stream, claim)
         if type(chunk) is int:
             chunk = self.backing.grow(claim, rounded, chunk, stream)
@@ -156,7 +156,7 @@ class Pool(ABC):
                 self.backing.leave(claim)
             if self.costs is not None:
                 self.backing.spend(self.costs.hit_ns)
-        extent = holdings.hold(chunk, claim, rounded, wanted)
+        extent = self.holdings.hold(chunk, claim, rounded, wanted)
         del self._wanted[claim]
         return extent
 

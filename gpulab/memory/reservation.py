@@ -6,7 +6,7 @@ out in powers of two. *paged* takes a block when a token needs it. Kwon et al., 
 figure 2 and section 6.1 (Orca's three variants). A unit is a slot: the keys and values of one token.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gpulab.datasets import Request
@@ -44,6 +44,8 @@ def replay_plan(
     max_tokens: int = 2_048,
     block_tokens: int = 16,
     step_ns: int = 25_000_000,
+    unit: int = 1,
+    reserve: Callable[[Request], int] | None = None,
 ) -> Ledger:
     """The ledger of ``plan`` when each request starts as it arrives and makes a token each ``step_ns``.
 
@@ -67,12 +69,13 @@ def replay_plan(
     moments.sort(key=lambda moment: (moment.time_ns, moment.tokens > 0, moment.number))
     if plan == "paged":
         return _paged(moments, slots, block_tokens)
-    sizes = [reserved_slots(plan, request, max_tokens) for request in requests]
-    return _stretches(moments, sizes, slots)
+    reserve = reserve or (lambda request: reserved_slots(plan, request, max_tokens))
+    sizes = [reserve(request) for request in requests]
+    return _stretches(moments, sizes, slots, unit)
 
 
-def _stretches(moments: list[_Moment], sizes: list[int], slots: int) -> Ledger:
-    arena = Buddy(slots, alignment=1, resource="kv", unit="token")
+def _stretches(moments: list[_Moment], sizes: list[int], slots: int, unit: int) -> Ledger:
+    arena = Buddy(slots, alignment=unit, resource="kv", unit="token")
     held = {}
     for moment in moments:
         arena.clock.advance_to(moment.time_ns)

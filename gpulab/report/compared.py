@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gpulab.errors import BrokenLaw
 from gpulab.report.account import TERMS, Account, Terms
 from gpulab.report.charts import account_bar, memory_map, use_over_time
-from gpulab.report.composed import narrower, together
+from gpulab.report.composed import narrower_bar, together
 from gpulab.report.frame import STEPS_UP_TO
 from gpulab.report.glyphs import percent
 from gpulab.report.instant import usual_level
@@ -15,7 +15,7 @@ from gpulab.telemetry.events import Refused
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
-_SMALL = 330, 210  # px inside the axes; two of them fit beside each other at 1366 px
+_SMALL = 280  # px inside the axes; two of them fit beside each other at 1366 px
 Run = Callable[..., Ledger]
 Values = Mapping[str, object]
 
@@ -56,7 +56,7 @@ def of_runs(runs: Sequence[tuple[Values, Ledger]]) -> Picture:
 def small_picture(values: Values, ledger: Ledger, window: dict) -> Picture:
     """A picture of one run that stands beside another one; ``window`` is ``window_of`` both."""
     name, twin = in_words(values), _table([(values, ledger)])
-    specs = [narrower(spec, *_SMALL) for spec in _specs(ledger, window)]
+    specs = _specs(ledger, {**window, "width": _SMALL})
     return together(specs, title=name, description=_told(twin), table=twin)
 
 
@@ -85,8 +85,10 @@ def _specs(ledger: Ledger, window: dict, name: str = "") -> list[dict]:
     if "mark" in seen.spec:  # a sentence: no addresses
         seen = use_over_time(ledger, **window, title=f"{name}use over time")
     terms = _terms(ledger)
-    bar = [account_bar(terms, title=f"{name}where the capacity went").spec] if terms else []
-    return [*bar, seen.spec]
+    if terms is None:
+        return [seen.spec]
+    bar = account_bar(terms, title=f"{name}where the capacity went").spec
+    return [narrower_bar(bar, window["width"]) if "width" in window else bar, seen.spec]
 
 
 def _terms(ledger: Ledger) -> Terms | None:

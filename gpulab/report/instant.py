@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from gpulab.errors import BrokenLaw
 from gpulab.report.account import TERMS, Account, Terms, levels
-from gpulab.report.charts import account_bar, memory_map, use_over_time
+from gpulab.report.charts import account_bar, lanes, memory_map, use_over_time
 from gpulab.report.composed import together, with_line
 from gpulab.report.frame import frame
 from gpulab.report.glyphs import percent
 from gpulab.report.lifetimes import resources
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, exact_size, fact_row, fact_table, owners_of
+from gpulab.telemetry.events import Claimed
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import format_ns
 
@@ -130,12 +131,13 @@ class Scene:
         return self.event_at(kept), kept, beyond if kept != asked else ""
 
     def _views(self, resource: str | None) -> list[dict]:
-        """The pictures over time; no map for a resource without addresses, a sentence where nothing was opened."""
-        map_ = memory_map(self.ledger, resource).spec
-        if not resource:
-            return [map_]
-        use = use_over_time(self.ledger, resource).spec
-        return [use] if "mark" in map_ else [map_, use]
+        """The pictures over time that have something to show: lanes of streams, map, use; at least a sentence."""
+        drawn = [lanes(self.ledger, time="auto")]
+        if not resource or self.ledger.serials(Claimed) or "mark" in drawn[0].spec:
+            drawn.append(memory_map(self.ledger, resource))
+            drawn += [use_over_time(self.ledger, resource)] if resource else []
+        specs = [picture.spec for picture in drawn]
+        return [spec for spec in specs if "mark" not in spec] or specs[-1:]
 
     def _sentence(self, event: int, time_ns: int) -> str:
         name, _, kind, claim, owner, *rest = fact_row(event, self.ledger[event], self._owners)

@@ -106,6 +106,8 @@ def map_data(subject: Subject, ledger: Ledger, view: Frame, mark: Sequence[int])
         data.notes.append(
             "▼ a refused claim" if len(claims.refusals) == len(data.refusals) else "▼ refused claims"
         )
+    if top > subject.capacity:  # a segment keeps its height while others below it come and go
+        data.notes.append("heights are places in the stack, not bytes held: the line may lie below them")
     data.edge = _edge(subject, segments, places, view, data.top)
     data.marks = _marked(ledger, mark, view)
     return data

@@ -1,6 +1,6 @@
 """The numbers that a service is judged by, derived from the facts of a ledger and from nothing else.
 
-Times of a request, as vLLM's benchmark defines them (``benchmarks/serve``): *TTFT* from its arrival to its first
+Times of a request, as vLLM's benchmark defines them (``vllm/benchmarks/serve.py``): *TTFT* from its arrival to its first
 token; *TPOT* from its first token to its last, by the tokens after the first; *gaps* from each token of a job to its
 next; *latency* (E2E) from its arrival until its answer was there. *Queueing delay*: from its arrival until it was
 served first. *Slowdown*: latency by what it takes alone.

@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from html import escape
 
 from gpulab.report.lifetimes import resources
-from gpulab.telemetry.events import Claimed, Closed, Granted, Opened, Refused, Used
+from gpulab.telemetry.events import (
+    Claimed,
+    Ended,
+    Granted,
+    Launched,
+    Marked,
+    Occupied,
+    Opened,
+    Refused,
+    Sent,
+    Started,
+    Used,
+    Waited,
+)
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import GiB, KiB, MiB, format_ns
 
@@ -113,8 +126,16 @@ def fact_row(serial: int, fact, owners: Mapping[int, tuple[str, str]]) -> tuple[
             place = f"longest stretch {exact_size(largest, unit)}"
         case Used(units=units):
             size = f"uses {exact_size(units, unit)}"
-        case Closed():
-            owner = ""
+        case Launched(work=work, stream=owner, kernel=kernel, size_bytes=moved):
+            size, place = exact_size(moved), f"work {work}: {kernel}"
+        case Sent(work=work, stream=owner, way=way, size_bytes=moved):
+            size, place = exact_size(moved), f"work {work}: copy {way}"
+        case Marked(work=work, stream=owner) | Waited(work=work, stream=owner):
+            place = f"work {work}"
+        case Started(work=work) | Ended(work=work):
+            place = f"work {work}"
+        case Occupied(sms=sms, blocks=blocks):
+            size, place = exact_size(blocks, "blocks"), f"on {sms} multiprocessors"
     name = "" if claim is None else str(claim)
     return f"#{serial}", format_ns(fact.time_ns), type(fact).__name__, name, owner, size, place
 

@@ -3,7 +3,7 @@
 Both work on the finished specifications, so every picture over time can be part of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
 from gpulab.report.picture import Picture
@@ -32,7 +32,7 @@ def linked(*pictures: Picture, title: str = "One time, several pictures") -> Pic
         raise ValueError(
             f'these pictures have no common time axis ({told}). Draw each with time="ns" and the same t0 and t1.'
         )
-    still = _joined("vconcat", pictures)
+    still = joined("vconcat", [picture.spec for picture in pictures])
     moving = deepcopy(still)
     for number, part in enumerate(moving["vconcat"]):
         for plot in _plots(part):
@@ -56,19 +56,16 @@ def side_by_side(left: Picture, right: Picture, *, title: str = "Two runs side b
         _share(channel, [picture.spec for picture in both])
     narrow = all(plot.get("width", 0) <= _BESIDE_PX for picture in both for plot in _plots(picture.spec))
     words = " ".join(f"{picture.title}: {picture.description}" for picture in both)
-    spec = _joined("hconcat" if narrow else "vconcat", both)
+    spec = joined("hconcat" if narrow else "vconcat", [picture.spec for picture in both])
     return Picture(spec, title=title, description=words, table=_tables(title, both))
 
 
-def _joined(how: str, pictures) -> dict:
-    """One specification of several, with the data of all and the theme of the first."""
-    datasets = {name: rows for picture in pictures for name, rows in picture.spec.get("datasets", {}).items()}
-    parts = [
-        deepcopy({name: value for name, value in picture.spec.items() if name not in _OWN})
-        for picture in pictures
-    ]
+def joined(how: str, specs: Sequence[dict]) -> dict:
+    """One specification of several (``how``: ``"vconcat"`` or ``"hconcat"``), with the data of all and the theme of the first."""
+    datasets = {name: rows for spec in specs for name, rows in spec.get("datasets", {}).items()}
+    parts = [deepcopy({name: value for name, value in spec.items() if name not in _OWN}) for spec in specs]
     own = {part: dict.fromkeys(_CHANNELS, "independent") for part in ("scale", "legend")}
-    theme = pictures[0].spec.get("config", {})
+    theme = specs[0].get("config", {})
     return {"config": theme, "datasets": datasets, how: parts, "spacing": 24, "resolve": own}
 
 

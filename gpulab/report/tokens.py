@@ -117,9 +117,9 @@ class Tokens:
 
     def _fill(self, fact: Reused | Prefilled, job: Job, batch: Batch) -> Wrong:
         wanted = job.arrived.prompt_tokens + job.made
-        if job.ready or not 0 < fact.tokens <= wanted - job.kv:
-            said = "it needs none" if job.ready else f"it needs {wanted - job.kv:,}"
-            return "tokens", f"{fact.tokens:,} tokens are there now, and {said}"
+        most = 0 if job.ready else wanted - job.kv - (type(fact) is Reused)  # the last one is computed
+        if not 0 < fact.tokens <= most:
+            return "tokens", f"{fact.tokens:,} more tokens are there now, it can have {most:,}"
         job.kv += fact.tokens
         if isinstance(fact, Reused):
             job.found += fact.tokens

@@ -9,7 +9,8 @@ in reach of the free units (see ``reach``): enough was free, without a place or 
 is not, because the units it needs serve others. *Outside*: it has no claim yet, or no more (before it reached the
 scheduler, after its end), or it is served and no step is on its way (host time). *Slowed* is the rest of the time
 in which steps ran while it was served: others shared them, or its work was done twice. Of a request that never
-finished nothing is alone.
+finished nothing is alone. A stretch is written when it is over, so a ledger that is cut off in one counts it as
+outside.
 
 The first gauge, ``account``, cannot see order; this one cannot see size.
 """

@@ -19,6 +19,8 @@ from gpulab.serving.kernels import Kernels
 from gpulab.serving.tables import rows_of, table_of
 
 _KINDS = ("context_attention", "generation_attention", "per_sequence", "attention", "dense", "mlp", "gemm")
+# Tables of what is not in the formula: without them a step would be too short, and nobody would see it.
+_STRANGE = {"moe": "mixtures of experts", "linear_attention": "linear attention"}
 _LINEAR = {
     "dense": ("attention", "per_sequence"),
     "mlp": ("context_attention", "generation_attention"),
@@ -94,8 +96,15 @@ def _find(folder: Path, only: tuple[str, ...]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem = re.sub(r"(_perf)?\.(parquet|csv(\.gz)?)$", "", path.name)
+        if stem == path.name or (only and not any(part in path.name for part in only)):
+            continue
+        for strange, words in _STRANGE.items():
+            if stem.endswith(strange):
+                raise SpecFault(
+                    f"{path} is a table of {words}, for which the formula has no term; models with it are not fitted."
+                )
         kind = next((kind for kind in _KINDS if stem.endswith(kind)), None)
-        if stem == path.name or kind is None or (only and not any(part in path.name for part in only)):
+        if kind is None:
             continue
         if kind in found:
             raise SpecFault(

@@ -25,7 +25,10 @@ class Arrived:
 
 @dataclass(slots=True)
 class Reused:
-    """The KV of ``tokens`` of the job's tokens was found (a prefix another one left): they need not be computed."""
+    """The KV of ``tokens`` of the job's tokens was found (a prefix that another one left) and is not computed.
+
+    Its last token is never among them: computing that one makes the next (vLLM, v1).
+    """
 
     time_ns: int
     request: int

@@ -84,7 +84,7 @@ def test_jupyterlab_draws_every_picture_and_one_selection_moves_the_linked_ones(
     troubles = []
     with browser_page(troubles, seen) as page:
         nbformat.write(notebook, clone / "work" / "pictures.ipynb")
-        page.goto(f"{lab.partition('/lab/')[0]}/lab/tree/pictures.ipynb?reset&token={TOKEN}")
+        page.goto(f"{lab.partition('/tree/')[0]}/tree/pictures.ipynb?reset&token={TOKEN}")
         drawn = page.locator(".jp-Notebook .vega-embed").locator("canvas, svg.marks")
         expect(drawn).to_have_count(len(notebook.cells), timeout=PATIENCE_MS)
         for number in range(len(notebook.cells)):

@@ -1,5 +1,7 @@
 """Controls in a real JupyterLab: used with the keyboard, seen by a browser, in one notebook made here."""
 
+import re
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -109,7 +111,7 @@ def test_the_other_controls_of_the_scrubber_work_by_keyboard(notebook, seen):
     expect(cell).to_contain_text("Event #6 of #0 to #24")
     tab_to(page, "Play")
     page.keyboard.press("Space")
-    expect(cell).to_contain_text("Event #8 of #0 to #24")
+    expect(cell).to_contain_text(re.compile(r"Event #([789]|1\d|2[0-3]) of #0 to #24"))
     page.keyboard.press("Space")
     expect(cell.get_by_role("button", name="Play")).to_be_visible()
     cell.get_by_label("Event #").fill("19")

@@ -1,4 +1,4 @@
-"""The sheets of lab 02's small exercises; 02.first-fit, 02.predict-oom and 02.strand have tests of their own."""
+"""The sheet of 02.best-fit."""
 
 from sheets import Sheet, Wrong
 

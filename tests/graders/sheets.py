@@ -46,6 +46,7 @@ class Sheet:
         constants: what somebody tries who does not look: classes or functions, or dicts of fields.
         shortcuts: short adapters around what gpulab ships; each stays at half of the build.
         secret_numbers: course -> numbers (>= 1,000) that stand in graded inputs and in no public one.
+        cuts: where its bands begin (0 to 1), for builds whose bands are not the standard ones.
     """
 
     exercise: str
@@ -56,6 +57,7 @@ class Sheet:
     constants: tuple = ()
     shortcuts: tuple = ()
     secret_numbers: Callable[[Course], set[int]] | None = field(default=None)
+    cuts: tuple[float, ...] = ()
 
     @property
     def builds(self) -> bool:
@@ -99,6 +101,15 @@ def all_sheets() -> list[Sheet]:
     for path in sorted(HERE.glob("sheet_lab*.py")):
         found += loaded(path.stem).SHEETS
     return found
+
+
+def sheet_files() -> dict[str, Path]:
+    """Exercise to the file of its sheet."""
+    return {
+        sheet.exercise: path
+        for path in sorted(HERE.glob("sheet_lab*.py"))
+        for sheet in loaded(path.stem).SHEETS
+    }
 
 
 def loaded(name: str):

@@ -75,6 +75,7 @@ class Tiny:
         """Write ``nb`` as the lab's source."""
         self.source.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, self.source)
+        (self.source.parent / "instructor.md").write_text("The answer is 42.\n")
 
     def hand_in(self, student: str, nb) -> Path:
         """Put ``nb`` where nbgrader collects to, as ``student``'s."""
@@ -108,7 +109,7 @@ def built(tmp_path_factory) -> Iterator[Tiny]:
         yield lab
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cell_meta():
     """A function that makes nbgrader's metadata of one cell."""
     return meta

@@ -44,10 +44,10 @@ def test_every_code_cell_of_a_source_was_run_in_order_without_errors_or_warnings
 
 
 @names
-def test_a_source_is_a_valid_notebook_of_at_most_45_cells(source):
+def test_a_source_is_a_valid_notebook_of_at_most_50_cells(source):
     nb = nbformat.read(source, as_version=4)
     nbformat.validate(nb)
-    assert len(nb.cells) <= 45
+    assert len(nb.cells) <= 50
 
 
 @names
@@ -94,9 +94,14 @@ def test_a_release_runs_to_its_end_and_each_unsolved_exercise_says_so(source, tm
     ).execute()  # raises if a cell does
     unsolved = {graded_exercise(cell): cell for cell in nb.cells if graded_exercise(cell)}
     assert unsolved
-    assert [cell.id for cell in code_cells(nb) if len(cell.source.splitlines()) > 25] == []
+    assert [cell.id for cell in code_cells(nb) if len(cell.source.splitlines()) > longest(cell)] == []
     silent = [name for name, cell in unsolved.items() if not POLITE.search(shown(cell))]
     assert silent == []
+
+
+def longest(cell) -> int:
+    """25 lines, or 50 for a class to write: its contract stands in the docstrings."""
+    return 50 if "yours to write" in cell.source else 25
 
 
 def shown(cell) -> str:
@@ -104,3 +109,12 @@ def shown(cell) -> str:
         str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", ""))
         for output in cell.outputs
     )
+
+
+@names
+def test_a_cell_for_a_real_device_steps_aside_with_one_sentence(source):
+    for cell in code_cells(nbformat.read(source, as_version=4)):
+        if "gpu" in cell.metadata.get("tags", []):
+            assert {"watch", "nbval-ignore-output"} <= set(cell.metadata.tags)  # with a GPU it says more
+            assert [output.output_type for output in cell.outputs] == ["stream"]
+            assert re.fullmatch(r"No GPU here, so [^.\n]+\.\n", cell.outputs[0].text)

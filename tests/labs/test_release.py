@@ -32,6 +32,13 @@ def test_a_release_says_nothing_of_the_machine_that_saved_the_source(built):
     assert [(cell.outputs, cell.execution_count) for cell in code] == [([], None)] * len(code)
 
 
+def test_the_instructors_page_stays_with_the_instructor(built):
+    assert sorted(path.name for path in built.released.parent.iterdir()) == [
+        f"{built.name}.ipynb",
+        "course.json",
+    ]
+
+
 def test_the_course_card_lies_beside_the_released_notebook(built):
     folder = built.released.parent
     card = json.loads((folder / "course.json").read_text())
@@ -106,7 +113,7 @@ _LOADED = """
 import sys
 from autograder import release
 print(release.build(sys.argv[1]))
-heavy = ("nbgrader", "nbformat", "jsonschema", "numpy", "altair")
+heavy = ("nbgrader", "nbformat", "jsonschema", "altair", "scipy")
 print([name for name in heavy if name in sys.modules])
 """
 

@@ -32,6 +32,7 @@ from gpulab.telemetry.events import (
     TimedOut,
     Withdrawn,
 )
+from gpulab.telemetry.ledger import Ledger
 from tests.fakes.serving import Lottery
 
 TWICE = settings(max_examples=2 * settings.default.max_examples)
@@ -251,6 +252,22 @@ def test_what_owners_and_tenants_are_charged_with_is_the_account_without_its_spa
         lost[cause.term] += cause.unit_ns
         assert ledger[cause.events[0]].claim == cause.claim or cause.term == "fragmented"
     assert lost == {term: getattr(account(start, end), term) for term in lost}
+
+
+@pytest.mark.soak
+@given(seed=SEED, share=st.integers(0, 100))
+@TWICE
+def test_a_ledger_that_is_cut_off_anywhere_is_read_to_there(seed, share):
+    whole = Lottery(seed, 5).run()
+    cut = Ledger(whole[: len(whole) * share // 100])
+
+    assert audit(cut) == []
+    waiting, summary = Waiting(cut), summarize(cut)
+
+    assert [row.request for row in summary.requests] == [waited.request for waited in waiting.requests]
+    for waited in waiting.requests:
+        assert sum(getattr(waited, f"{part}_ns") for part in PARTS) == waited.latency_ns
+        assert waited.outcome != "open" or waited.end_ns == cut.end_ns
 
 
 def test_the_drawn_ledgers_hold_every_part_and_every_ending():

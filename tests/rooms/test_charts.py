@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gpulab.memory.pools import CuPyPool
 from gpulab.report.account import Terms
 from gpulab.report.charts import account_bar, memory_map, use_over_time
 from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Used
@@ -70,6 +71,17 @@ def test_the_part_that_is_granted_and_not_used_is_drawn_pale_and_named():
     assert {"x": 4, "x2": 9, "y": 1.5, "y2": 2} in rows(picture)
     assert "pale: granted, not used" in subtitle(picture)
     assert "pale" not in subtitle(memory_map(arena(*SIX[:5])))
+
+
+def test_segments_that_are_stacked_above_the_line_are_said_to_be_places_and_not_bytes():
+    pool = CuPyPool(4 * MiB)
+    first, _, third = (pool.allocate(size * MiB) for size in (1, 1, 2))
+    assert "heights" not in subtitle(memory_map(pool.ledger))
+    pool.free(first)
+    pool.free(third)
+    pool.allocate(3 * MiB)  # the device has room for it, the stack only above the second
+
+    assert "heights are places in the stack, not bytes held" in subtitle(memory_map(pool.ledger))
 
 
 def test_a_refusal_is_a_glyph_with_its_number_and_its_words():

@@ -1,4 +1,4 @@
-"""Pictures put together: each part looks as it does alone, and a smaller one keeps the names that still fit."""
+"""Pictures put together: each part looks as it does alone."""
 
 from xml.etree import ElementTree
 
@@ -6,7 +6,7 @@ import pytest
 
 from gpulab.report.account import Terms
 from gpulab.report.charts import account_bar, memory_map, use_over_time
-from gpulab.report.composed import narrower, together, with_line
+from gpulab.report.composed import narrower_bar, together, with_line
 from gpulab.report.table import Table
 from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused
 from gpulab.telemetry.ledger import Ledger
@@ -20,7 +20,6 @@ def held(claim, owner, start, size, time_ns):
     return made, Granted(time_ns, claim, start, size)
 
 
-# One wide rectangle, one of three events (93 px wide at full size, 55 at 330 px) and one that is low at 210 px.
 LEDGER = Ledger(
     [
         Opened(0, "arena", 100, "B"),
@@ -67,23 +66,10 @@ def test_a_line_stands_in_every_panel_on_the_axis_that_is_there(parts):
     assert parts[0]["layer"][-1] != lines[0]  # what was given is as it was
 
 
-def test_smaller_a_picture_keeps_names_that_fit_and_the_numbers_above_it(parts):
-    assert {"wide #2", "narrow #4", "low #9", "#6", "capacity 100 B"} <= set(words(parts[0]))
-    small = narrower(parts[0], 330, 210)
-    assert (small["width"], small["height"]) == (330, 210)
-    assert "wide #2" in words(small)
-    assert "#6" in words(small)
-    assert not {"narrow #4", "low #9", "capacity 100 B"} & set(words(small))
-    assert "narrow #4" in words(narrower(parts[0], 560, 210))
-    assert "narrow #4" not in words(narrower(parts[0], 560, 20))
-
-
-def test_smaller_every_panel_and_legend_fits_and_a_sentence_stays(parts):
-    use = narrower(parts[1], 330, 100)
-    assert [(panel["width"], panel["height"]) for panel in use["vconcat"]] == [(330, 100), (330, 70)]
-    bar = narrower(parts[2], 330, 210)
-    assert (bar["width"], bar["height"]) == (330, 46)
+def test_a_smaller_bar_keeps_its_shares_in_a_legend_of_two_columns_and_no_name_inside(parts):
+    bar = narrower_bar(parts[2], 280)
+    assert (bar["width"], bar["height"]) == (280, 46)
     assert bar["layer"][0]["encoding"]["color"]["legend"]["columns"] == 2
     assert {"used 50.0 %", "spare 50.0 %"} <= set(words(bar))
     assert not {"used", "spare"} & set(words(bar))
-    assert "The ledger holds no resource yet." in words(narrower(memory_map(Ledger()).spec, 330, 210))
+    assert {"used", "spare"} <= set(words(parts[2]))  # what was given is as it was

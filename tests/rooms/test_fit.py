@@ -257,6 +257,7 @@ BROKEN = {
     "a time is no number": ({**DENSE, "per_sequence": changed(DENSE["per_sequence"], "time_us", "nan")}, "row 1, time_us: 'nan'"),
     "two points": ({**DENSE, "dense": DENSE["dense"][:3]}, "dense.csv has 2 usable points of 2 different sizes; a fit needs 3"),
     "no decodes": ({**DENSE, "attention": DENSE["attention"][:10]}, "attention.csv has 0 usable points of 0 different sizes"),
+    "experts": ({**DENSE, "moe": ("tokens,time_us", (1, 1))}, "moe.csv is a table of mixtures of experts"),
     "no table": ({}, "needs one table of linear layers .* found: none"),
     "two sources": ({**DENSE, **MLP, **NVIDIA}, "found: dense.csv, mlp.csv"),
     "a table lacks": ({**MLP}, "has mlp.csv but no table context_attention"),

@@ -9,10 +9,11 @@ from gpulab.memory.pools import CuPyPool
 from gpulab.report.account import Account, Terms
 from gpulab.report.audit import check
 from gpulab.report.instant import Scene, at
-from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Launched, Opened, Refused
+from gpulab.telemetry.events import Claimed, Closed, Ended, Freed, Granted, Launched, Opened, Refused
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Units
 from gpulab.units import GiB
+from tests.devices import WAIT, filled, sim
 
 EVIL = "<script>alert(1)</script>"
 SMALL = Ledger(
@@ -166,6 +167,31 @@ def test_a_ledger_that_contradicts_itself_is_shown_without_an_account_and_says_w
     assert shown.terms is None
     assert "arena" in shown.account
     assert panels(shown.picture) == ["Memory map of arena", "Use of arena over time"]
+
+
+def test_lanes_of_streams_stand_above_the_map_and_the_line_goes_through_them():
+    device = sim()
+    stream = device.stream("main")
+    for _ in range(3):
+        stream.launch(WAIT, [], grid=132, ns=5_000)
+    device.synchronize()
+    shown = at(device.ledger, event=device.ledger.serials(Ended)[1])
+    assert panels(shown.picture) == [
+        "Account of device→extent after #10",
+        "Work on streams over time",
+    ]  # nothing was claimed
+    assert len(lines(shown.picture)) == 1
+    assert shown.said == "#9, 12.500 µs: Ended, work 1."
+
+    filled(device, stream, [1.0, 2.0])
+    both = at(device.ledger)
+    assert panels(both.picture)[1:] == [
+        "Work on streams over time",
+        "Memory map of device",
+        "Use of device over time",
+    ]
+    assert len(set(lines(both.picture))) == 1
+    assert len(lines(both.picture)) == 4
 
 
 def test_a_ledger_of_work_alone_is_its_facts():

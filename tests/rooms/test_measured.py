@@ -30,7 +30,7 @@ ROWS = (
 )
 META = {
     "model": "meta-llama/Llama-3.1-8B",
-    "engine_kwargs": {"max_num_seqs": 7, "max_num_batched_tokens": 512},
+    "engine_kwargs": {"max_num_seqs": 7, "max_num_batched_tokens": 512, "tensor_parallel_size": 2},
     "kv_cache": {"num_gpu_blocks": 99},
 }
 SECOND = 1_000_000_000
@@ -56,7 +56,7 @@ def test_json_lines_are_read_in_order_of_arrival_with_what_the_server_was_starte
     assert run.tpot == Distribution.of([SECOND // 2])  # of one token there is none
     assert run.latency == Distribution.of([SECOND // 4, 3 * SECOND])
     assert (run.makespan_ns, run.model) == (3_500_000_000, "Llama-3.1-8B")
-    assert (run.max_jobs, run.token_budget, run.kv_blocks) == (7, 512, 99)
+    assert (run.max_jobs, run.token_budget, run.kv_blocks, run.gpus) == (7, 512, 99, 2)
     alone = read_run(lines(tmp_path, *ROWS))
     assert (alone.model, alone.max_jobs, alone.token_budget, alone.kv_blocks) == ("", 256, 2_048, 0)
     assert alone.blocks_for_all(16) == 256 * 3
@@ -168,6 +168,12 @@ def test_tables_are_chosen_by_the_name_of_the_run_and_unknown_blocks_are_enough_
     assert "profile_rtxpro6000_llama31-8b_dense.csv.gz" in fitted.source
     assert "does not say how many KV blocks" in fitted.badge
     assert (fitted.kv_blocks, fitted.host_ns) == (run.blocks_for_all(16), 0)
+    assert "GPUs" not in fitted.badge
+    split = cost_for(replace(run, gpus=2, kv_blocks=9_000), path.parent, "", ())
+    assert (
+        split.badge.endswith("; what 2 GPUs say to each other is not in the tables")
+        and split.kv_blocks == 9_000
+    )
     spec = cost.load("llama3.1-8b-rtxpro6000")
     assert (fitted.token_ps, fitted.weights_ps) == pytest.approx((spec.token_ps, spec.weights_ps), rel=1e-3)
 

@@ -161,6 +161,19 @@ def test_tokens_of_jobs_that_are_not_done_count_as_tokens_and_not_as_requests():
     assert [times.outcome for times in summary.requests] == ["open", "open", "rejected"]
 
 
+def test_two_devices_have_an_occupancy_each_and_their_jobs_step_apart():
+    other = [Opened(0, "kv2", 4, "block"), came(0, 7, "chat", 2, 2), Claimed(0, 7, "kv2", 2, Units(2), "r7")]
+    other += [Granted(0, 7, -1, 2), Stepped(8, "kv2", 0, 1, 0, 0, 8000, 0, 0), Prefilled(8, 7, 2)]
+    rest = [Stepped(98, "kv2", 90, 1, 1, 2, 8000, 0, 0), Finished(98, 7, 2, 9)]
+    facts = sorted([*RUN[:-1], *other, *rest, RUN[-1]], key=lambda fact: fact.time_ns)
+
+    summary = summarize(Ledger(facts))
+
+    assert summary.occupancy == {"kv": (3 * 55 + 2 * 25) / 1000, "kv2": 0.5}
+    assert summary.gaps.counts == {10: 2, 15: 1, 25: 1, 90: 1}
+    assert summary.ttft.counts == {8: 1, 10: 1, 25: 1}
+
+
 # -- percentiles ---------------------------------------------------------------------------------
 
 

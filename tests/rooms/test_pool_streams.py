@@ -4,6 +4,7 @@ import pytest
 
 from gpulab.errors import AllocatorFault, OutOfMemory, StreamFault
 from gpulab.memory.costs import Costs
+from gpulab.memory.pool import Pool
 from gpulab.memory.pools import CuPyPool, PyTorchPool
 from gpulab.memory.streams import Streams
 from gpulab.report.account import Account
@@ -306,3 +307,71 @@ def test_without_costs_no_call_moves_the_clock():
         pool.allocate(2 * MiB)
 
     assert clock.now_ns == 0
+
+
+# -- a rule that is told when a stream is done ----------------------------------------------------
+
+
+class Told(Pool):
+    """Keeps whole chunks, hands out the one that ``wanted`` names, and notes what it is told."""
+
+    def prepare(self):
+        self.heard, self.wanted, self.back = [], None, []
+
+    def take(self, size, stream):
+        return ["grow", size] if self.wanted is None else ["chunk", self.wanted]
+
+    def give(self, chunk, stream):
+        return self.back
+
+    def trim(self, need):
+        return []
+
+    def reached(self, chunk):
+        self.heard.append((chunk, self.clock.now_ns))
+
+
+def test_a_rule_hears_once_that_any_stream_may_take_a_chunk_and_not_before():
+    pool, streams, clock = with_streams(Told)
+    first, second = pool.allocate(1 * MiB), pool.allocate(1 * MiB)
+    streams.run(0, 100)
+    pool.free(first)
+    streams.run(0, 100)
+    pool.free(second)
+
+    pool.allocate(1 * MiB, stream=1)
+    assert pool.heard == []
+    clock.advance_to(100)
+    pool.allocate(1 * MiB, stream=1)
+    assert pool.heard == [(first.offset, 100)]
+    clock.advance_to(300)
+    pool.wanted = second.offset
+    assert pool.allocate(1 * MiB, stream=1).offset == second.offset
+    assert pool.heard == [(first.offset, 100), (second.offset, 300)]
+    check(pool.ledger)
+
+
+def test_a_rule_hears_nothing_of_a_chunk_that_was_taken_again_or_went_back():
+    pool, streams, clock = with_streams(Told)
+    again, gone = pool.allocate(1 * MiB), pool.allocate(1 * MiB)
+    streams.run(0, 100)
+    pool.free(again)
+    pool.wanted = again.offset
+    pool.allocate(1 * MiB)
+    pool.wanted, pool.back = None, [gone.offset]
+    pool.free(gone)
+
+    clock.advance_to(100)
+    pool.allocate(1 * MiB)
+
+    assert pool.heard == []
+    check(pool.ledger)
+
+
+def test_a_rule_that_raises_when_told_is_named():
+    pool, _, _ = with_streams(Told)
+    pool.free(pool.allocate(1 * MiB))
+    pool.heard = None
+
+    with pytest.raises(AllocatorFault, match=r"Told.reached\(0\) raised AttributeError"):
+        pool.allocate(1 * MiB)

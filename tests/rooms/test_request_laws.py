@@ -92,6 +92,7 @@ BROKEN = {
         [OPEN, *served(0), Reused(0, 0, 1), Prefilled(4, 0, 3)],
         5,
     ),
+    "all of a prompt reused": ("tokens", [OPEN, *served(0), Reused(0, 0, 3)], 4),
     "a prompt of a job that is ready": ("tokens", [*FIRST, Prefilled(5, 0, 1)], 6),
     "more kept than there was": ("tokens", [*FIRST, Preempted(4, 0, 4)], 6),
     "another number of tokens made": ("tokens", [*FIRST, decodes(4, 1, 1, 3), Finished(6, 0, 3, 1)], 7),

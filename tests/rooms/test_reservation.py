@@ -8,6 +8,7 @@ from gpulab.memory.reservation import PLANS, replay_plan, reserved_slots
 from gpulab.mixes import chat_mix
 from gpulab.report.account import Account
 from gpulab.report.audit import check
+from gpulab.telemetry.events import Granted
 
 SMALL = chat_mix(60)
 STEP_NS = 10
@@ -72,3 +73,9 @@ def test_what_ends_at_an_instant_makes_room_for_what_arrives_then(plan, slots):
 def test_an_unknown_plan_lists_the_plans():
     with pytest.raises(ValueError, match="'min'; there are: max, pow2, oracle, paged"):
         replay_plan(SMALL, "min")
+
+
+def test_a_plan_of_the_caller_is_granted_as_it_reserves_in_a_buddy_of_its_own_unit():
+    requests = [Request(0, 20, 20), Request(5, 30, 10)]
+    ledger = replay_plan(requests, "oracle", slots=24 * 16, unit=24, reserve=lambda request: 96)
+    assert [fact.size for fact in ledger.of(Granted)] == [96, 96]

@@ -6,12 +6,19 @@ from gpulab.report.table import Table, exact_size, table
 from gpulab.telemetry.events import (
     Claimed,
     Closed,
+    Ended,
     Freed,
     Granted,
+    Launched,
+    Marked,
+    Occupied,
     Opened,
     Refused,
+    Sent,
+    Started,
     TimedOut,
     Used,
+    Waited,
     Withdrawn,
 )
 from gpulab.telemetry.ledger import Ledger
@@ -53,6 +60,27 @@ def test_each_fact_is_a_row_with_its_number_time_owner_size_and_place():
         ("#11", "5.000 µs", "Freed", "0", "weights", "", ""),
         ("#12", "6.000 µs", "Closed", "", "", "", ""),
     )
+
+
+def test_facts_of_work_say_which_work_on_which_stream_and_how_much():
+    work = [
+        Launched(0, 4, "main", "saxpy", 8, 12 * MiB),
+        Sent(1, 5, "main", "in", 400, "pinned"),
+        Marked(2, 6, "main"),
+        Waited(3, 7, "other", 6),
+        Started(4, 4),
+        Ended(5, 4),
+        Occupied(6, 132, 264),
+    ]
+    assert [row[2:] for row in table(Ledger(work)).rows] == [
+        ("Launched", "", "main", "12 MiB", "work 4: saxpy"),
+        ("Sent", "", "main", "400 B", "work 5: copy in"),
+        ("Marked", "", "main", "", "work 6"),
+        ("Waited", "", "other", "", "work 7"),
+        ("Started", "", "", "", "work 4"),
+        ("Ended", "", "", "", "work 4"),
+        ("Occupied", "", "", "264 blocks", "on 132 multiprocessors"),
+    ]
 
 
 def test_a_long_ledger_is_shown_in_part_and_the_caption_says_which():

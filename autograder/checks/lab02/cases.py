@@ -1,13 +1,11 @@
-"""The inputs of 02.first-fit: claims drawn from the statistics of real chats, and claims laid as traps.
-
-Sizes, gaps and lengths come out of integer quantile tables, so a draw is the same on every machine.
-"""
+"""The inputs of 02.first-fit: claims drawn from the statistics of real chats, and claims laid as traps."""
 
 import heapq
 from dataclasses import dataclass, replace
 from random import Random
 from typing import final
 
+from autograder.checks.lengths import GAPS, OUTPUTS, PROMPTS, quantile
 from gpulab.errors import OutOfMemory
 from gpulab.memory.allocator import ALIGNMENT, Allocator, Extent
 from gpulab.memory.replay import ByteClaim
@@ -16,21 +14,6 @@ from gpulab.units import GiB, MiB
 
 BYTES_PER_TOKEN = 131_072  # Llama-3-8B: 2 x 32 layers x 8 KV heads x 128 x 2 bytes
 STEP_NS = 2_500_000  # one token step at the stated rate, 400 a second
-
-# 33 quantiles of ContextTokens and GeneratedTokens in the Azure LLM inference trace 2023, conversations.
-_PROMPT = (
-    *(2, 165, 194, 206, 235, 374, 383, 391, 396, 401, 405, 412, 428, 818, 966, 1001, 1020),
-    *(1037, 1052, 1067, 1083, 1100, 1120, 1147, 1189, 1312, 1335, 1766, 2309, 3018, 4079, 4089, 14050),
-)
-_OUTPUT = (
-    *(7, 33, 45, 53, 60, 68, 75, 81, 85, 89, 92, 95, 99, 104, 110, 118, 129),
-    *(141, 157, 171, 195, 223, 377, 389, 395, 397, 402, 411, 416, 427, 440, 502, 1000),
-)
-# 33 quantiles of the exponential distribution of mean 1, in thousandths; the last is cut at 5.
-_GAP = (
-    *(0, 32, 65, 98, 134, 170, 208, 247, 288, 330, 375, 421, 470, 521, 575, 633, 693),
-    *(758, 827, 901, 981, 1068, 1163, 1269, 1386, 1520, 1674, 1856, 2079, 2367, 2773, 3466, 5000),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +44,14 @@ def boundary(rules: dict, size: int) -> int:
 def chats(draw: Random, count: int) -> Case:
     """``count`` claims with the sizes of real chats, at a load that leaves the arena short now and then."""
     capacity = draw.choice((4, 6, 8)) * GiB
-    tokens = [_quantile(draw, _PROMPT) + _quantile(draw, _OUTPUT) for _ in range(count)]
+    tokens = [quantile(draw, PROMPTS) + quantile(draw, OUTPUTS) for _ in range(count)]
     tokens = [min(n, capacity // 2 // BYTES_PER_TOKEN) for n in tokens]
     held = sum(n * n for n in tokens) * BYTES_PER_TOKEN * STEP_NS  # byte * ns of all claims together
     gap_ns = held * 10 // (capacity * count * draw.randrange(11, 14))  # load 1.1 to 1.3
     claims, now_ns = [], 0
     for number, n in enumerate(tokens):
         claims.append(ByteClaim(now_ns, n * BYTES_PER_TOKEN, n * STEP_NS, f"chat {number}"))
-        now_ns += gap_ns * _quantile(draw, _GAP) // 1000 + 1
+        now_ns += gap_ns * quantile(draw, GAPS) // 1000 + 1
     return Case(capacity, tuple(claims))
 
 
@@ -164,9 +147,3 @@ def _neighbours(draw: Random, offsets: list[int]) -> list[int]:
     index = draw.randrange(len(offsets))
     pair = offsets[index : index + 1 + draw.randrange(2)]
     return pair if draw.randrange(2) else pair[::-1]
-
-
-def _quantile(draw: Random, table: tuple[int, ...]) -> int:
-    """A value between two neighbouring quantiles, each stretch equally likely."""
-    index = draw.randrange(len(table) - 1)
-    return table[index] + draw.randrange(1024) * (table[index + 1] - table[index]) // 1024

@@ -16,6 +16,14 @@ HINTS = {
         "# reclaim: the bytes are a hole again; does it touch one on its left? on its right?",
         'blocks("02.first-fit") gives the lines of `place` to put in order, with two that do not belong.',
     ),
+    "02.pool": (
+        "Look at the lanes of your run: before which calls does the host stand still, and which chunk was free then?",
+        "# take: the size you would ask for; is a chunk of that size free, on this stream or told by reached()?\n"
+        "#   yes: it is not free any more; no: ask the device for that size, so that near sizes can share it\n"
+        "# give: the chunk is free, for its stream alone; while more than cache_bytes are free, the oldest goes\n"
+        "# trim: the oldest go, until what is left of the device holds the need",
+        'blocks("02.pool") gives the lines of `take` and `give` to put in order, with two that do not belong.',
+    ),
     "02.strand": (
         "Look at the map of three layers: where does the second weight go, and what did the device give for it?",
         "# 1. what the device gives for one temporary (mind the 2 MiB)\n"
@@ -47,5 +55,19 @@ BLOCKS = {
             "h": "offset = start of the hole, rounded down to its boundary",
         },
         "bfadge",
+    ),
+    "02.pool": (
+        {
+            "a": "wanted = size, rounded up to one of four sizes a doubling",
+            "b": "for each free chunk, the oldest first:",
+            "c": "    if it has wanted bytes, and is of this stream or was told by reached():",
+            "d": '        strike it off the free chunks; return ["chunk", id]',
+            "e": "    if it has size bytes or more:",
+            "f": 'return ["grow", wanted], after the last free chunk',
+            "g": "give: the chunk is free from now on, for its stream alone",
+            "h": "while more than cache_bytes are free: hand back the oldest free chunk",
+            "i": "give: hand the chunk back, so that nothing is ever stranded",
+        },
+        "abcdfgh",
     ),
 }
