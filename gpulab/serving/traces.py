@@ -37,6 +37,7 @@ def read_trace(
             line, column and value of the first and how many there are. ``good`` holds all other requests, which
             are returned instead with ``skip_broken``.
         DatasetError, FileNotFoundError: there is no such data.
+        ValueError: blocks into which Mooncake's prefixes cannot be cut.
     """
     path = datasets.path_of(str(source)) if str(source) in NAMES else Path(source)
     if not path.is_file():
@@ -49,6 +50,11 @@ def read_trace(
     if not first.lstrip().startswith("{"):
         return _whole(path, *_rows(path, _csv(path, first)), skip_broken)
     if '"hash_ids"' in first:
+        if MOONCAKE_TOKENS % block_tokens:
+            raise ValueError(
+                f"Blocks of {block_tokens} tokens do not fit into Mooncake's ids of {MOONCAKE_TOKENS} tokens, so its "
+                f"prefixes cannot be shared. Take a model whose blocks do, as of 16 tokens."
+            )
         good, broken = _rows(path, lambda text, place: _mooncake(text, place, block_tokens))
         stamps = spread([request.arrival_ns for _, request in good], seed)
         good = [(line, moved(request, at)) for (line, request), at in zip(good, stamps, strict=True)]
@@ -164,8 +170,8 @@ def _mooncake(text: str, place: int, block_tokens: int) -> Request | Wrong:
             return name, value
     if not isinstance(ids, list) or any(count(name) is None for name in ids):
         return "hash_ids", ids
-    each, rest = divmod(MOONCAKE_TOKENS, block_tokens)
-    blocks = () if rest else chain.from_iterable(range(name * each, (name + 1) * each) for name in ids)
+    each = MOONCAKE_TOKENS // block_tokens
+    blocks = chain.from_iterable(range(name * each, (name + 1) * each) for name in ids)
     prefix = tuple(blocks)[: prompt // block_tokens]
     return Request(place, stamp * MS, prompt, max(1, output), prefix=prefix)
 

@@ -87,6 +87,8 @@ def test_each_of_mooncakes_ids_is_thirty_two_blocks_of_sixteen_and_only_full_blo
     assert first.prefix == (*range(96, 128), *range(256, 288))  # 1,030 tokens fill 64 blocks
     assert second.prefix == ()
     assert read_trace(path, block_tokens=128)[0].prefix == (*range(12, 16), *range(32, 36))
+    with pytest.raises(ValueError, match="Blocks of 24 tokens"):
+        read_trace(path, block_tokens=24)
 
 
 def test_mooncakes_rounded_arrivals_are_spread_inside_their_bin_by_a_seed(tmp_path):
@@ -186,6 +188,12 @@ def test_a_broken_line_of_mooncake_is_named_like_any_other(tmp_path, row, column
 def test_columns_that_are_missing_unknown_or_there_twice_are_named(tmp_path, header, said):
     with pytest.raises(TraceFault, match=said):
         read_trace(written(tmp_path, header + "\n0,1,1,1\n"))
+
+
+def test_a_request_may_not_be_allowed_fewer_tokens_than_it_makes(tmp_path):
+    path = written(tmp_path, "arrival_ns,prompt_tokens,output_tokens,most_tokens\n0,1,5,5\n1,1,5,4\n2,1,5,\n")
+    with pytest.raises(TraceFault, match="line 3, column most_tokens: '4'"):
+        read_trace(path)
 
 
 def test_a_line_that_is_no_object_a_file_that_is_cut_off_and_a_file_without_requests_are_told(tmp_path):
