@@ -26,7 +26,7 @@ class Swapped:
     Attributes:
         own: share of requests that kept their promise under the service's own rule. moved: by rule, how many
             points (hundredths) more it is under that one; negative: fewer. faults: by rule, why it did not
-            end; it counts with what it kept up to there. results: of the runs, as ``Sweep.run`` gives them.
+            end; it counts with what it kept up to there, of all requests. results: of the runs, as ``Sweep.run`` gives them.
     """
 
     own: Fraction
@@ -66,11 +66,12 @@ def swap_test(
         ValueError: the measure counts no promises.
         PolicyFault: the service's own policy could not even be made.
     """
-    points = [Point("own", service, trace)]
-    points += [Point(rule, replace(service, policy=rule), trace) for rule in rules]
-    results = sweep.run(points, measure)
+    results = sweep.run([Point("own", service, trace)], measure)
     judged(results[0])
-    own, *others = (Fraction(found["kept"], found["requests"]) for found in results)
+    results += sweep.run([Point(rule, replace(service, policy=rule), trace) for rule in rules], measure)
+    own, *others = (
+        Fraction(found["kept"], len(trace) if found["fault"] else found["requests"]) for found in results
+    )
     return Swapped(
         own,
         {rule: 100 * (other - own) for rule, other in zip(rules, others, strict=True)},

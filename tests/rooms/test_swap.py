@@ -41,7 +41,7 @@ A100 = load("llama2-7b-a100")
 @pytest.fixture(scope="module")
 def chat():
     """The first requests of a recorded hour, with promises and guesses."""
-    return promised(guessed(Trace(read_trace("azure-conv-2023").requests[:250]), 40), {"": SECOND})
+    return promised(guessed(Trace(read_trace("azure-conv-2023").requests[:150]), 40), {"": SECOND})
 
 
 # -- by name ------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_each_reference_serves_a_recorded_trace_and_two_replicas_are_one_sound_l
     assert ran.fault is None
     check(together)
     found, summary = score(ran.ledgers, SLO), summarize(together, SLO)
-    assert (found.requests, found.finished, found.kept) == (250, summary.finished, summary.kept)
+    assert (found.requests, found.finished, found.kept) == (150, summary.finished, summary.kept)
     assert (found.ttft, found.tpot, found.latency) == (summary.ttft, summary.tpot, summary.latency)
     assert (found.window_ns, found.rejected) == (
         summary.window_ns,
@@ -72,7 +72,7 @@ def test_each_router_has_a_name_and_a_ledger_of_all_replicas_keeps_who_was_where
     for n, ledger in enumerate(ran.ledgers):
         mine = [(fact.time_ns, fact.claim // 3) for fact in together.of(Granted) if fact.claim % 3 == n]
         assert mine == [(fact.time_ns, fact.claim) for fact in ledger.of(Granted)]
-    assert summarize(together).finished == 250
+    assert summarize(together).finished == 150
 
 
 def test_the_tenant_with_the_shortest_promise_comes_first_and_no_promise_last():
@@ -244,7 +244,7 @@ def test_a_sweep_has_the_same_results_and_digests_here_in_threads_and_in_process
         assert Sweep(processes).run(points, Measured(SLO)) == alone
     assert [row["name"] for row in alone] == ["chunked", "fair", "prefill-first"]
     assert len({row["digest"] for row in alone}) == 2  # of one tenant, fair is first come, first served
-    assert all(row["fault"] is None and row["requests"] == 250 for row in alone)
+    assert all(row["fault"] is None and row["requests"] == 150 for row in alone)
 
 
 def test_a_sweep_that_was_cut_off_goes_on_behind_its_journal(chat, tmp_path):
@@ -290,14 +290,28 @@ def test_a_swap_test_says_how_many_points_each_rule_moves_and_whose_affair_it_is
     own = Service(A100, "request-level")
     found = swap_test(chat, own, Measured(SLO))
     kept = {name: score(Service(A100, name).run(chat).ledgers, SLO).kept for name in REFERENCES}
-    assert found.own == Fraction(kept["request-level"], 250)
+    assert found.own == Fraction(kept["request-level"], 150)
     assert found.moved == {
-        name: Fraction(100 * (kept[name] - kept["request-level"]), 250) for name in REFERENCES
+        name: Fraction(100 * (kept[name] - kept["request-level"]), 150) for name in REFERENCES
     }
     assert found.verdict == "ours" and found.moved[found.best] >= 5 and found.faults == {}
     assert swap_test(paced(chat, Fraction(1, 2)), Service(A100), Measured(SLO)).verdict == "not ours"
     starving = swap_test(paced(chat, 20), Service(A100), Measured(Slo(ttft_ns=1)))
     assert starving.own == 0 and starving.verdict == "not ours"  # no rule is fast enough: look elsewhere
+
+
+class Quits(RankPolicy):
+    """Serves until the hundredth request comes."""
+
+    def rank(self, job):
+        return job.arrival_ns if job.id < 100 else job.nothing
+
+
+def test_a_rule_that_ends_early_counts_with_what_it_kept_of_all_requests(chat):
+    found = swap_test(chat, Service(A100, Quits), Measured(SLO), rules=("chunked",))
+    kept = score(Service(A100, Quits).run(chat).ledgers, SLO).kept
+    assert 60 < kept < 100 and found.own == Fraction(kept, 150)
+    assert found.verdict == "ours" and "AttributeError" in found.faults["own"]
 
 
 @pytest.mark.parametrize(("more", "verdict"), [(1, "not ours"), (2, "between"), (4, "between"), (5, "ours")])
