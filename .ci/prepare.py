@@ -2,7 +2,7 @@
 
 Run as ``python3 .ci/prepare.py`` (make does). Does nothing when nothing has changed, says something at
 least every two seconds while it works, and needs only a Python: uv is used where it is installed.
-``--tests`` also installs the CUDA compiler that the tests of the kernels load (``.ci/lock-nvrtc.txt``); learners
+``--tests`` also installs the CUDA compiler that the tests of the kernels load (``.ci/lock-tests.txt``); learners
 and Binder never get it. ``--lock`` instead writes both locks anew from ``pyproject.toml`` (needs uv).
 
 This file also runs on Pythons that are too old for gpulab, in order to say so.
@@ -21,15 +21,16 @@ import time
 NEEDED = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOCK = os.path.join(ROOT, ".ci", "lock.txt")
-NVRTC_LOCK = os.path.join(ROOT, ".ci", "lock-nvrtc.txt")
+TESTS_LOCK = os.path.join(ROOT, ".ci", "lock-tests.txt")
 PROJECT = os.path.join(ROOT, "pyproject.toml")
 VENV = os.path.join(ROOT, ".venv")
 READY = os.path.join(VENV, ".ready")
-READY_NVRTC = os.path.join(VENV, ".ready-nvrtc")
+READY_TESTS = os.path.join(VENV, ".ready-tests")
 PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
 BEAT_S = 1.9
 EXTRAS = ("lab", "grade", "test")
-NVRTC = "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'"
+# What only the tests need: the compiler of the kernels, and what fits a cost model (the extra ``fit``).
+FOR_TESTS = "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'\nscipy>=1.13\npyarrow>=16\n"
 
 
 def main():
@@ -38,7 +39,7 @@ def main():
         return write_lock()
     status = follow_up(state(LOCK, PROJECT), READY, steps)
     if status == 0 and "--tests" in sys.argv[1:]:
-        status = follow_up(state(LOCK, PROJECT, NVRTC_LOCK), READY_NVRTC, compiler_steps)
+        status = follow_up(state(LOCK, PROJECT, TESTS_LOCK), READY_TESTS, tests_steps)
     return status
 
 
@@ -107,9 +108,9 @@ def installer(uv):
     return [PYTHON, "-m", "pip", "install", *options]
 
 
-def compiler_steps(uv):
-    """The command that adds the CUDA compiler for the tests of the kernels (Linux; elsewhere it adds nothing)."""
-    yield "Installing the CUDA compiler for the tests", [*installer(uv), "--require-hashes", "-r", NVRTC_LOCK]
+def tests_steps(uv):
+    """The command that adds what only the tests need."""
+    yield "Installing what the tests need: the CUDA compiler, SciPy, PyArrow", [*installer(uv), "--require-hashes", "-r", TESTS_LOCK]
 
 
 def run(command):
@@ -203,10 +204,10 @@ def write_lock():
     for extra in EXTRAS:
         command += ["--extra", extra]
     status = subprocess.call([*command, "pyproject.toml", "-o", LOCK], cwd=ROOT)
-    compiler = [uv, "pip", "compile", *options.split(), "-", "-o", NVRTC_LOCK]
-    status = status or subprocess.run(compiler, input=NVRTC, text=True, cwd=ROOT, check=False).returncode
+    tests = [uv, "pip", "compile", *options.split(), "-c", LOCK, "-", "-o", TESTS_LOCK]
+    status = status or subprocess.run(tests, input=FOR_TESTS, text=True, cwd=ROOT, check=False).returncode
     say(
-        f"{LOCK} and {NVRTC_LOCK} written."
+        f"{LOCK} and {TESTS_LOCK} written."
         if status == 0
         else f"uv could not write the lock (status {status})."
     )

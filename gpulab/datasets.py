@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from gpulab.cards import CARDS, Card
 from gpulab.errors import DatasetError, TraceFault
 
 
@@ -26,31 +27,6 @@ class Request:
     prompt_tokens: int
     output_tokens: int
 
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """What is known about a data file. ``sha256`` is that of the content before gzip."""
-
-    name: str
-    file: str
-    origin: str
-    licence: str
-    attribution: str
-    sha256: str
-
-
-CARDS = (
-    Card(
-        name="azure-conv-2023",
-        file="AzureLLMInferenceTrace_conv.csv.gz",
-        origin="https://raw.githubusercontent.com/Azure/AzurePublicDataset/master/data/"
-        "AzureLLMInferenceTrace_conv.csv",
-        licence="CC BY 4.0",
-        attribution="Patel et al., Splitwise: Efficient generative LLM inference using phase splitting, "
-        "ISCA 2024; Azure Public Dataset",
-        sha256="2f1e5b666d4e3055fdbba98598ce2ec307767b9064e03e2fa46676dbcc7d0bf8",
-    ),
-)
 
 _AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?")
@@ -104,7 +80,7 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
             returned instead. Other columns than these are always a fault.
     """
     rows, broken = [], []  # good rows as (line, text of the time, time_ns, prompt, output)
-    lines = _lines(path)
+    lines = lines_of(path)
     _check_columns(path, next(lines, (1, "", True)))
     for line, text, is_whole in lines:
         if not is_whole:
@@ -116,7 +92,7 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
                 broken.append((line, *wrong))
             else:
                 rows.append((line, cells[0], *values))
-    kept = set(_in_order([row[2] for row in rows]))
+    kept = set(in_order([row[2] for row in rows]))
     for index, (line, stamp, *_) in enumerate(rows):
         if index not in kept:
             broken.append((line, "TIMESTAMP", f"{stamp} (out of order)"))
@@ -135,7 +111,7 @@ def read_azure(path: str | Path, *, skip_broken: bool = False) -> list[Request]:
     return requests
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, str, bool]]:
+def lines_of(path: str | Path) -> Iterator[tuple[int, str, bool]]:
     """``(number, text, True)`` of each line; last ``(number, what is wrong, False)`` if the file is cut off."""
     opener, number = gzip.open if str(path).endswith(".gz") else open, 0
     with opener(path, "rt", encoding="utf-8-sig", errors="backslashreplace") as lines:
@@ -152,7 +128,7 @@ def _cells(text: str) -> list[str]:
     return [cell.strip().strip('"') for cell in text.split(",")]
 
 
-def _in_order(times: list[int]) -> list[int]:
+def in_order(times: list[int]) -> list[int]:
     """The indices of a longest stretch of ``times`` that never runs back; of equals, the earlier rows.
 
     Fredman, On computing the length of longest increasing subsequences (Discrete Mathematics 11, 1975), from

@@ -14,6 +14,7 @@ US = 1_000
 MS = 1_000 * US
 SECOND = 1_000 * MS
 
+_TIMES = {"ns": 1, "us": US, "µs": US, "ms": MS, "s": SECOND, "min": 60 * SECOND}
 _BYTES = {"B": 1, "KIB": KiB, "MIB": MiB, "GIB": GiB, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 
@@ -55,6 +56,22 @@ def parse_bytes(text: str) -> int:
             f"{text!r} is {size + rest / 10 ** len(decimals)} bytes; a size is a whole number of bytes"
         )
     return size
+
+
+def parse_ns(text: str) -> int:
+    """The number of nanoseconds in ``'50ms'``, ``'1.5 s'`` or ``'20 min'``.
+
+    Raises:
+        ValueError: no time, without a unit, or not a whole number of nanoseconds.
+    """
+    found = re.fullmatch(r"\s*([0-9]+)(?:\.([0-9]+))?\s*(ns|us|µs|ms|s|min)\s*", text)
+    if not found:
+        raise ValueError(f"{text!r} is not a time; write a number and one of ns, us, ms, s, min")
+    decimals = found[2] or ""
+    time_ns, rest = divmod(int(found[1] + decimals) * _TIMES[found[3]], 10 ** len(decimals))
+    if rest:
+        raise ValueError(f"{text!r} is not a whole number of nanoseconds")
+    return time_ns
 
 
 def whole(value: object) -> int | None:

@@ -168,9 +168,12 @@ class Summary:
         return "\n".join(rows)
 
 
-def summarize(ledger: Ledger, slo: Slo | Mapping[str, Slo] | None = None) -> Summary:
+def summarize(
+    ledger: Ledger, slo: Slo | Mapping[str, Slo] | None = None, *, waiting: Waiting | None = None
+) -> Summary:
     """The numbers of ``ledger``. ``slo``: for all requests, or by tenant; a tenant without one is promised nothing.
 
+    ``waiting``: its second gauge, where the caller has it; else it is read here.
     Cost: a few passes over the ledger, and a look at each step.
 
     Raises:
@@ -183,7 +186,7 @@ def summarize(ledger: Ledger, slo: Slo | Mapping[str, Slo] | None = None) -> Sum
         tokens.note(fact, served)
         if tenants and (served or type(fact) is Stepped):
             gap.note(tokens.service, requests.tenants_waiting)
-    times = tuple(_times(waited, requests, tokens) for waited in Waiting(ledger).requests)
+    times = tuple(_times(waited, requests, tokens) for waited in (waiting or Waiting(ledger)).requests)
     found = sum(job.found for job in tokens.jobs.values())
     needed = found + sum(job.computed for job in tokens.jobs.values())
     return Summary(

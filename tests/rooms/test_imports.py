@@ -14,7 +14,7 @@ LEARNER_SIDE = "autograder.learner"
 
 # architecture, section 3: each room may import the rooms before it.
 ROOMS = ("telemetry", "memory", "device", "sharing", "serving")
-GROUND = {"units", "errors", "startup", "datasets", "mixes", ""}
+GROUND = {"units", "errors", "startup", "cards", "datasets", "mixes", ""}
 # Where a heavy or optional package may be imported, and only inside a function.
 PLACES = {
     "cupy": {"device/cuda.py"},
@@ -24,6 +24,9 @@ PLACES = {
     "ipywidgets": {"report/widgets.py"},
     "IPython": {"report/charts.py", "report/widgets.py"},
     "pooch": {"datasets.py"},
+    "distributed": {"cli/sweeping.py"},
+    "scipy": {"serving/fit.py"},
+    "pyarrow": {"serving/tables.py"},
 }
 AT_THE_TOP = {"numpy"}
 # Modules that exist on POSIX systems only: with one of them at the top, Windows cannot import the file.

@@ -122,10 +122,13 @@ def test_nothing_locked_for_learners_needs_cuda():
     assert [name for name in locked() if re.search("cupy|cuda|nvrtc", name)] == []
 
 
-def test_the_compiler_that_checks_kernels_has_a_lock_of_its_own_for_linux_alone():
-    text = (ROOT / ".ci/lock-nvrtc.txt").read_text(encoding="utf-8")
-    assert re.match(r"nvidia-cuda-nvrtc==\S+ ; sys_platform == 'linux' \\\n +--hash=sha256:", text)
-    assert len(re.findall(r"^\S", text, flags=re.MULTILINE)) == 1
+def test_what_only_the_tests_need_has_a_lock_of_its_own():
+    """The compiler of the kernels (Linux alone), and what fits a cost model, on the NumPy of the other lock."""
+    text = (ROOT / ".ci/lock-tests.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^(\S+)==(\S+)( ;.*)? \\$", text, flags=re.MULTILINE)
+    assert {name for name, _, _ in pins} == {"nvidia-cuda-nvrtc", "numpy", "scipy", "pyarrow"}
+    assert [where for name, _, where in pins if "nvrtc" in name] == [" ; sys_platform == 'linux'"]
+    assert {version for name, version, _ in pins if name == "numpy"} == set(locked()["numpy"])
     assert "://" not in text
 
 

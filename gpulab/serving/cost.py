@@ -1,0 +1,114 @@
+"""How long a step of a serving engine takes: five coefficients, whole picoseconds.
+
+    t = a + hypot(w, g * T) + e * KV + c * W
+
+T tokens are computed in the step (new prompt tokens and one a decoding job), KV cached tokens are read by
+the decodes, and W is the prompts' attention work, the sum of chunk * (cached + chunk / 2). hypot is the bend
+between reading the weights (w) and computing (g a token). The form is a smooth roofline; measured kernels
+of A100, H100 and RTX boards fit it with a few per cent of error (see ``gpulab/serving/models``).
+"""
+
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from gpulab.errors import SpecFault
+
+_FOLDER = Path(__file__).with_name("models")
+_WHOLE = (
+    *("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_token_ps", "host_ns"),
+    *("kv_blocks", "block_tokens", "kv_bytes_per_token", "most_tokens", "most_cached_tokens"),
+)
+_TEXTS = ("model", "gpu", "source", "badge", "date")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """A model on a GPU: what a step costs, and how many KV blocks there are.
+
+    Attributes:
+        constant_ps, weights_ps, token_ps, cached_token_ps, square_token_ps: a, w, g, e and c of the form,
+            the last two a cached token and a token squared.
+        host_ns: time of the host before each step, in which the device waits.
+        kv_blocks, block_tokens: the pool of KV blocks. kv_bytes_per_token: what one token keeps.
+        most_tokens, most_cached_tokens: the range of T and KV of the measurements; beyond it a step is
+            *extrapolated*.
+        source: where the coefficients come from. badge, date: how good they are, when was measured.
+    """
+
+    model: str
+    gpu: str
+    constant_ps: int
+    weights_ps: int
+    token_ps: int
+    cached_token_ps: int
+    square_token_ps: int
+    host_ns: int
+    kv_blocks: int
+    block_tokens: int
+    kv_bytes_per_token: int
+    most_tokens: int
+    most_cached_tokens: int
+    source: str
+    badge: str = ""
+    date: str = ""
+
+    @property
+    def host_ps(self) -> int:
+        return self.host_ns * 1000
+
+    def step_ps(self, tokens: int, cached_tokens: int, twice_work: int = 0) -> int:
+        """Picoseconds of one step, the host's part left out. ``twice_work`` is 2 W, a whole number."""
+        return (
+            self.constant_ps
+            + math.isqrt(self.weights_ps * self.weights_ps + (self.token_ps * tokens) ** 2)
+            + self.cached_token_ps * cached_tokens
+            + self.square_token_ps * twice_work // 2
+        )
+
+    def decode_ps(self, jobs: int, cached_tokens: int) -> tuple[int, int]:
+        """First step and growth a step, in picoseconds, of ``jobs`` that decode and read ``cached_tokens``."""
+        return self.step_ps(jobs, cached_tokens), self.cached_token_ps * jobs
+
+    def alone_decode_ps(self, cached_tokens: int, steps: int) -> int:
+        """``steps`` decode steps of one job that has ``cached_tokens`` before the first, by itself."""
+        first, growth = self.decode_ps(1, cached_tokens)
+        return steps * first + growth * (steps * (steps - 1) // 2)
+
+    def extrapolated(self, tokens: int, cached_tokens: int) -> bool:
+        """Is a step of this size beyond what was measured?"""
+        return tokens > self.most_tokens or cached_tokens > self.most_cached_tokens
+
+
+def names() -> tuple[str, ...]:
+    """The names of the pairs of model and GPU that ship."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load(name: str | Path) -> StepCost:
+    """The pair called ``name``, or the one that a TOML file describes.
+
+    Raises:
+        SpecFault: no such name or file, or a field that is missing, of the wrong kind or negative.
+    """
+    path = Path(name) if str(name).endswith(".toml") else _FOLDER / f"{name}.toml"
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise SpecFault(
+            f"There is no {name!s}; there are: {', '.join(names())}, or give a .toml file."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        raise SpecFault(f"{path} is no TOML file: {wrong}") from None
+    fields = {"badge": "", "date": "", **found}
+    for field in (*_WHOLE, *_TEXTS):
+        kind = int if field in _WHOLE else str
+        value = fields.get(field)
+        if type(value) is not kind or (kind is int and value < 0):
+            raise SpecFault(
+                f"{path}: {field} is {value!r}; a {'whole number of 0 or more' if kind is int else 'text'} is needed."
+            )
+    return StepCost(**{field: fields[field] for field in (*_WHOLE, *_TEXTS)})

@@ -1,0 +1,1 @@
+"""Reference policies, one a file, each after a published scheduler."""

@@ -1,0 +1,110 @@
+"""A service to try out: a model on GPUs, a policy, replicas behind a router; ``run`` serves a trace."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from heapq import merge as in_turn
+from typing import final
+
+from gpulab.errors import PolicyFault
+from gpulab.serving.cost import StepCost
+from gpulab.serving.engine import Engine
+from gpulab.serving.fleet import Fleet
+from gpulab.serving.named import REFERENCES, policy_named, router_named
+from gpulab.serving.policy import Policy
+from gpulab.serving.request import Trace
+from gpulab.serving.watched import PATIENCE_S, Watch, Watched
+from gpulab.telemetry.events import Closed, Joined
+from gpulab.telemetry.ledger import Ledger
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a run: a ledger for each replica, and the fault that ended it early, or None.
+
+    ``extrapolated`` counts stretches of steps, of ``stretches``, that were larger than what was measured.
+    """
+
+    ledgers: tuple[Ledger, ...]
+    fault: PolicyFault | None
+    extrapolated: int
+    stretches: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Service:
+    """``replicas`` of a model on a GPU, each with a policy of its own, behind a router.
+
+    Attributes:
+        policy: one of ``named.REFERENCES``, ``FILE.py:Class``, or a function that makes one.
+        router: one of ``named.ROUTERS``. max_jobs, token_budget: see ``Engine``.
+        patience_s: a policy that is no reference may think this long about one answer.
+    """
+
+    cost: StepCost
+    policy: str | Callable[[], Policy] = "chunked"
+    replicas: int = 1
+    router: str = "round-robin"
+    max_jobs: int = 128
+    token_budget: int = 2048
+    patience_s: float = PATIENCE_S
+
+    def run(self, trace: Trace) -> Ran:
+        """Serve ``trace``. A policy that breaks a rule ends the run: the ledgers have all that happened before."""
+        with ExitStack() as open_until_the_end:
+            fault, engines = None, []
+            try:
+                watch = open_until_the_end.enter_context(Watch(self.patience_s)) if self._own else None
+                engines += [self._engine(trace, watch) for _ in range(self.replicas)]
+                Fleet(engines, router_named(self.router)).run(trace)
+            except PolicyFault as wrong:
+                fault = wrong
+        return Ran(
+            tuple(engine.ledger for engine in engines),
+            fault,
+            sum(engine.extrapolated for engine in engines),
+            sum(engine.passes for engine in engines),
+        )
+
+    @property
+    def _own(self) -> bool:
+        return self.policy not in REFERENCES
+
+    def _engine(self, trace: Trace, watch: Watch | None) -> Engine:
+        named = isinstance(self.policy, str)
+        policy = policy_named(self.policy, self.cost, trace) if named else self.policy()
+        if watch:
+            policy = Watched(policy, watch)
+        return Engine(self.cost, policy, max_jobs=self.max_jobs, token_budget=self.token_budget)
+
+
+def merged(ledgers: Sequence[Ledger]) -> Ledger:
+    """One ledger of several replicas, in order of time; of one instant, the lower replica first.
+
+    What was ``kv`` in replica 2 is ``kv 2``, its claim 7 of three replicas is claim 7 * 3 + 2; requests keep
+    their numbers. Cost: one pass, about 3 µs a fact.
+    """
+    if len(ledgers) == 1:
+        return ledgers[0]
+    together = Ledger()
+    turns = [_renamed(ledger, n, len(ledgers)) for n, ledger in enumerate(ledgers)]
+    for fact in in_turn(*turns, key=lambda fact: fact.time_ns):
+        together.append(fact)
+    if any(ledger.serials(Closed) for ledger in ledgers):
+        together.append(Closed(max(ledger.end_ns for ledger in ledgers)))
+    return together
+
+
+def _renamed(ledger: Ledger, replica: int, replicas: int):
+    for fact in ledger:
+        if type(fact) is Closed:
+            continue
+        if hasattr(fact, "claim"):
+            fact.claim = fact.claim * replicas + replica
+        if type(fact) is Joined:
+            fact.to = fact.to * replicas + replica
+        if hasattr(fact, "resource"):
+            fact.resource = f"{fact.resource} {replica}"
+        yield fact

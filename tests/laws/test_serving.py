@@ -1,0 +1,132 @@
+"""Random loads through the engine: nobody is lost or doubled, no block leaks, and leaping changes nothing."""
+
+from dataclasses import replace
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpulab.report.audit import check
+from gpulab.serving import cost
+from gpulab.serving.engine import Engine
+from gpulab.serving.fleet import Fleet, LeastKV, LeastOutstanding, PowerOfTwo, PrefixAware, RoundRobin
+from gpulab.serving.policies.choosing import put_out
+from gpulab.serving.policies.chunked import Chunked
+from gpulab.serving.policies.deadline import EarliestDeadline
+from gpulab.serving.policies.fair import VirtualTokens
+from gpulab.serving.policies.feedback import Feedback
+from gpulab.serving.policies.prefill_first import PrefillFirst
+from gpulab.serving.policies.priority import Priority
+from gpulab.serving.policies.request_level import RequestLevel
+from gpulab.serving.policies.reserving import Reserving
+from gpulab.serving.policies.shortest import ShortestRemaining
+from gpulab.serving.policy import Policy
+from gpulab.serving.request import Request, Trace
+from gpulab.telemetry.events import Arrived, Dropped, Finished, Freed, Granted
+
+BOARD = cost.load("llama2-7b-a100")
+
+
+class Swapping(Policy):
+    """Puts out the oldest, some by swap for no need, and wakes every 50 ms for no reason."""
+
+    def decide(self, view):
+        said = Chunked().decide(view)
+        if view.need_blocks:
+            said = {"preempt": put_out(view, view.running)}
+        elif len(view.running) > 3 and view.now_ns % 3 == 0:
+            job = next((job for job in view.running if job.decoding), None)
+            if job is not None and job.evictions < 2:
+                prefill = {name: tokens for name, tokens in said["prefill"].items() if name != job.id}
+                said = {**said, "preempt": [[job.id, "swap"]], "prefill": prefill}
+        return {**said, "wake": view.now_ns + 50_000_000}
+
+
+POLICIES = {
+    "chunked": Chunked,
+    "prefill first": PrefillFirst,
+    "reserving": Reserving,
+    "request level": RequestLevel,
+    "shortest": ShortestRemaining,
+    "priority": lambda: Priority(("b", "a")),
+    "deadline": lambda: EarliestDeadline(BOARD),
+    "fair": VirtualTokens,
+    "feedback": lambda: Feedback(quantum_tokens=8, aging_ns=200_000_000),
+    "swapping": Swapping,
+}
+
+
+def prefixes(draw, prompt):
+    """Ids of the full blocks: equal beginnings of one of two templates, then blocks of its own."""
+    template, common = draw(st.integers(0, 1)), draw(st.integers(0, 8))
+    own = draw(st.integers(0, 1_000))
+    full = prompt // BOARD.block_tokens
+    return tuple(100 * template + n if n < common else 10_000 + 100 * own + n for n in range(full))
+
+
+@st.composite
+def loads(draw):
+    requests, at = [], 0
+    for number in range(draw(st.integers(1, 14))):
+        at += draw(st.sampled_from((0, 0, 1, 900_000, 40_000_000, 2_000_000_000)))
+        prompt, output = draw(st.integers(1, 200)), draw(st.integers(1, 70))
+        requests.append(
+            Request(
+                number,
+                at,
+                prompt,
+                output,
+                most_tokens=draw(st.sampled_from((0, output, output + 30))),
+                tenant=draw(st.sampled_from("abc")),
+                patience_ns=draw(st.sampled_from((0, 0, 0, 30_000_000, 300_000_000))),
+                aborted_ns=draw(st.sampled_from((0, 0, 0, 25_000_000, 800_000_000))),
+                predicted_tokens=draw(st.sampled_from((0, 5, 40))),
+                prefix=prefixes(draw, prompt),
+                first_token_ns=draw(st.sampled_from((0, 20_000_000, 500_000_000))),
+            )
+        )
+    blocks = draw(st.sampled_from((12, 20, 40, 400)))
+    host_ns = draw(st.sampled_from((0, 3_000_000)))
+    limits = {
+        "max_jobs": draw(st.sampled_from((2, 5, 64))),
+        "token_budget": draw(st.sampled_from((256, 512))),
+    }
+    return Trace(requests), replace(BOARD, kv_blocks=blocks, host_ns=host_ns), limits
+
+
+@given(loads(), st.sampled_from(sorted(POLICIES)))
+def test_leaping_changes_nothing_and_every_request_ends_once(load, name):
+    trace, board, limits = load
+    engines = [Engine(board, POLICIES[name](), **limits, leap=leap) for leap in (True, False)]
+    fast, slow = (engine.run(trace) for engine in engines)
+    assert fast == slow
+    assert fast.digest() == slow.digest()
+    check(fast)
+    assert engines[0].passes <= engines[1].passes
+    ended = sorted([fact.request for kind in (Finished, Dropped) for fact in fast.of(kind)])
+    assert ended == [fact.request for fact in fast.of(Arrived)] == list(range(len(trace)))
+    assert engines[0].free_blocks == board.kv_blocks
+    assert sorted(f.claim for f in fast.of(Granted)) == sorted(f.claim for f in fast.of(Freed))
+
+
+ROUTERS = {
+    "round robin": RoundRobin,
+    "least outstanding": LeastOutstanding,
+    "least KV": LeastKV,
+    "prefix aware": lambda: PrefixAware(1),
+    "power of two": PowerOfTwo,
+}
+
+
+@given(loads(), st.sampled_from(sorted(POLICIES)), st.sampled_from(sorted(ROUTERS)), st.integers(1, 3))
+def test_a_replica_of_a_fleet_does_what_it_would_do_alone(load, name, router, count):
+    """To look at it while a router decides changes nothing."""
+    trace, board, limits = load
+    ledgers = Fleet([Engine(board, POLICIES[name](), **limits) for _ in range(count)], ROUTERS[router]()).run(
+        trace
+    )
+    went = [[fact.request for fact in ledger.of(Arrived)] for ledger in ledgers]
+    assert sorted(chain(*went)) == list(range(len(trace)))
+    for ledger, ids in zip(ledgers, went, strict=True):
+        alone = Engine(board, POLICIES[name](), **limits).run(Trace([trace[n] for n in ids]))
+        assert ledger == alone

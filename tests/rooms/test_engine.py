@@ -1,0 +1,177 @@
+"""The engine: what a step costs, what a policy may say, and what it hears when it says something else."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpulab.errors import PolicyFault, SpecFault, TraceFault
+from gpulab.serving import cost
+from gpulab.serving.engine import Engine
+from gpulab.serving.policies.chunked import Chunked
+from gpulab.serving.policies.prefill_first import PrefillFirst
+from gpulab.serving.policies.reserving import Reserving
+from gpulab.serving.policy import Policy
+from gpulab.serving.request import Request, Trace
+from gpulab.telemetry.events import Dropped, Finished, Grew, Preempted, Prefilled, Stepped
+
+# A board on which sums can be done by head: a step takes 1 ms, a token 1 us more, nothing else.
+PLAIN = cost.StepCost(
+    *("plain", "board", 1_000_000_000, 0, 1_000_000, 0, 0, 0),
+    *(100, 4, 1024, 10_000, 10_000, "made up"),
+)
+
+
+def served(policy, *requests, board=PLAIN, **limits):
+    return Engine(board, policy, **limits).run(Trace(requests))
+
+
+def test_one_request_alone_takes_its_chunk_and_a_step_a_token():
+    ledger = served(Chunked(), Request(0, 500, 10, 3))
+    assert [(f.start_ns, f.time_ns, f.steps, f.jobs, f.kv_tokens) for f in ledger.of(Stepped)] == [
+        (500, 500 + 1_010_000, 1, 0, 0),
+        (500 + 1_010_000, 500 + 1_010_000 + 2 * 1_001_000, 2, 1, 10),
+    ]
+    end = 500 + 1_010_000 + 2 * 1_001_000
+    assert ledger.of(Finished) == [Finished(end, 0, 3, end - 500)]
+    assert [f.units for f in ledger.of(Grew)] == []  # 12 tokens with KV: three blocks of 4, granted at once
+
+
+def test_a_chunk_shares_its_step_with_decodes_or_stands_alone():
+    requests = (Request(0, 0, 4, 9), Request(1, 2_500_000, 4, 2))
+    mixed = served(Chunked(), *requests).of(Stepped)
+    alone = served(PrefillFirst(), *requests).of(Stepped)
+    assert [(f.steps, f.jobs) for f in mixed][:4] == [(1, 0), (2, 1), (1, 1), (1, 2)]
+    assert [(f.steps, f.jobs) for f in alone][:4] == [(1, 0), (2, 1), (1, 0), (1, 2)]
+
+
+def test_the_hosts_time_is_part_of_every_step():
+    board = replace(PLAIN, host_ns=200_000)
+    with_host = served(Chunked(), Request(0, 0, 10, 3), board=board).of(Finished)[0]
+    without = served(Chunked(), Request(0, 0, 10, 3)).of(Finished)[0]
+    assert with_host.time_ns - without.time_ns == 3 * 200_000
+    assert with_host.alone_ns == without.alone_ns
+
+
+def test_when_blocks_run_out_the_newest_is_put_out_and_computes_again_what_it_had():
+    board = replace(PLAIN, kv_blocks=8)
+    ledger = served(Chunked(), Request(0, 0, 8, 16), Request(1, 0, 8, 16), board=board)
+    out = ledger.of(Preempted)
+    assert [f.request for f in out] == [1]
+    again = [f.tokens for f in ledger.of(Prefilled) if f.request == 1 and f.time_ns > out[0].time_ns]
+    assert sum(again) > 8
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 1]
+
+
+def test_whoever_reserves_is_never_put_out():
+    board = replace(PLAIN, kv_blocks=8)
+    ledger = served(Reserving(), Request(0, 0, 8, 16), Request(1, 0, 8, 16), board=board)
+    assert ledger.of(Preempted) == []
+    assert ledger.of(Grew) == []
+
+
+def test_a_request_that_the_whole_pool_cannot_hold_is_turned_away_at_the_door():
+    ledger = served(Chunked(), Request(0, 7, 500, 3), Request(1, 9, 5, 2))
+    assert ledger.of(Dropped) == [Dropped(7, 0, "rejected")]
+    assert [f.request for f in ledger.of(Finished)] == [1]
+
+
+def test_clients_give_up_without_a_token_and_hang_up_at_any_time():
+    ledger = served(
+        Chunked(),
+        Request(0, 0, 5, 100),
+        Request(1, 0, 5, 100, patience_ns=1_000),
+        Request(2, 0, 5, 100, aborted_ns=30_000_000),
+        max_jobs=2,
+    )
+    assert [(f.request, f.reason) for f in ledger.of(Dropped)] == [(2, "aborted")]
+    assert ledger.of(Dropped)[0].time_ns >= 30_000_000
+    held_back = served(Chunked(), Request(0, 0, 5, 9), Request(1, 0, 5, 9, patience_ns=1_000), max_jobs=1)
+    assert [(f.request, f.reason) for f in held_back.of(Dropped)] == [(1, "timed out")]
+
+
+class Says(Policy):
+    """Answers with what it was given, one answer a time, then as Chunked does."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def decide(self, view):
+        if not self.answers:
+            return Chunked().decide(view)
+        said = self.answers.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+@pytest.mark.parametrize(
+    ("answer", "law", "told"),
+    [
+        (7, "answer", "a dictionary is needed"),
+        ({"let in": [0]}, "answer", "the keys are admit"),
+        ({"admit": "0"}, "answer", "a list of request ids"),
+        ({"admit": [0.5]}, "answer", "0.5 where a whole number"),
+        ({"admit": [True]}, "answer", "True where a whole number"),
+        ({"admit": [9]}, "admit", "request 9, which is not here"),
+        ({"admit": [0, 0]}, "twice", "names request 0 twice"),
+        ({"preempt": [[0, "recompute"]]}, "preempt", "request 0, which is waiting"),
+        ({"preempt": [[0, "drop"]]}, "answer", "is needed"),
+        ({"prefill": {0: 4}}, "prefill", "request 0, which is waiting"),
+        ({"admit": [0], "prefill": {0: 0}}, "prefill", "wants 0 tokens of request 0, which has 10 left"),
+        ({"admit": [0], "prefill": {0: 11}}, "prefill", "wants 11 tokens"),
+        ({"admit": [0, 1], "prefill": {0: 10, 1: 10}}, "budget", "would compute 20 tokens; the budget is 16"),
+        ({"wake": 0}, "wake", "which is not after now"),
+        (ValueError("oh"), "raised", "decide raised ValueError: oh"),
+        ({}, "starvation", "request 0 is waiting"),
+        ({"admit": [0, 1]}, "starvation", "request 0 is prefilling"),
+    ],
+)
+def test_what_a_policy_cannot_say_is_told_with_its_numbers_and_the_run_so_far_is_kept(answer, law, told):
+    engine = Engine(PLAIN, Says(answer, {}, {}), token_budget=16)
+    with pytest.raises(PolicyFault, match=r"At .* ns") as fault:
+        engine.run(Trace([Request(0, 0, 10, 2), Request(1, 0, 10, 2)]))
+    assert fault.value.law == law
+    assert told in str(fault.value)
+    assert len(engine.ledger) >= 3
+
+
+def test_a_policy_that_admits_more_than_there_is_hears_how_much_there_is():
+    both = Request(0, 0, 20, 1), Request(1, 0, 100, 1)
+    with pytest.raises(PolicyFault, match="needs 25 blocks and a seat; 20 blocks are free and 1 of 128"):
+        served(Says({"admit": [0, 1]}), *both, board=replace(PLAIN, kv_blocks=25))
+
+
+def test_an_answer_that_leaves_the_next_step_without_blocks_is_refused():
+    class Stubborn(Policy):
+        def decide(self, view):
+            return {} if view.need_blocks else Chunked().decide(view)
+
+    with pytest.raises(PolicyFault, match=r"lacks \d+ blocks"):
+        served(Stubborn(), Request(0, 0, 8, 16), Request(1, 0, 8, 16), board=replace(PLAIN, kv_blocks=8))
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({"prompt_tokens": 0}, "prompt_tokens is 0"),
+        ({"prompt_tokens": None}, "prompt_tokens is None"),
+        ({"output_tokens": -3}, "output_tokens is -3"),
+        ({"arrival_ns": 1}, "arrival_ns is 1"),
+        ({"id": 0}, "id is 0"),
+        ({"most_tokens": 1}, "most_tokens is 1"),
+    ],
+)
+def test_a_broken_request_is_named_and_the_good_ones_are_kept(broken, told):
+    good = Request(0, 5, 10, 3)
+    with pytest.raises(TraceFault, match=told) as fault:
+        Trace([good, replace(Request(1, 6, 10, 3), **broken)])
+    assert fault.value.good == [good]
+
+
+def test_a_board_that_is_none_is_told_with_the_names_there_are(tmp_path):
+    with pytest.raises(SpecFault, match="llama2-7b-a100"):
+        cost.load("h900")
+    file = tmp_path / "mine.toml"
+    file.write_text('model = "m"\n', encoding="utf-8")
+    with pytest.raises(SpecFault, match="constant_ps is None"):
+        cost.load(file)
