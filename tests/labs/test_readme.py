@@ -22,6 +22,15 @@ def test_the_replay_in_readme_prints_what_readme_shows():
     assert [line for line in printed.splitlines() if line in shown] == shown
 
 
+def test_the_simulated_hour_in_readme_is_what_the_command_prints():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    command = re.search(r"^    gpulab (simulate azure.+)$", text, re.MULTILINE)[1]
+    printed = CliRunner().invoke(app, command.split()).output
+    shown = re.findall(r"^    ((?:azure-conv-2023 on|TTFT|TPOT|5\.5|Waiting:).+)$", text, re.MULTILINE)
+    assert len(shown) == 5
+    assert [line for line in printed.splitlines() if line in shown] == shown
+
+
 def test_the_explanation_in_readme_is_what_the_command_prints(monkeypatch):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     command = re.search(r"^    gpulab (explain .+)$", text, re.MULTILINE)[1]
