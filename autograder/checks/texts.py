@@ -31,6 +31,8 @@ def constant(name: str, value: int) -> str:
 def message(exercise: Exercise, course: Course) -> str:
     """The judge's first questions, as they travel, and what an answer looks like."""
     found = exercise.example(course)
+    if found is None and exercise.builds:
+        return f"For {exercise.id} the judge makes your class and asks each of its methods, without arguments, once."
     if found is None:
         return f"The judge sends nothing for {exercise.id}: it reads the answers you noted."
     questions, make = found

@@ -293,6 +293,8 @@ def test_the_message_shown_is_a_real_one(said):
     assert "its values need not be right" in told
     lab.show_message("02.strand")
     assert "The judge sends nothing" in said()
+    lab.show_message("02.break")
+    assert "the judge makes your class" in said()
 
 
 def test_a_prediction_that_is_chosen_from_names_takes_one_of_them(said, desk):
