@@ -57,12 +57,15 @@ def listed(value: object) -> list:
 
 def named(expected: Sequence[str], given: dict, verb: str, exercise: str) -> bool:
     """Are there names in ``given``, all of them ``expected``? Else a sentence is printed."""
+    if not expected:
+        what = "prediction" if verb == "predict" else "answers: check() plays what you built"
+        print(f"{exercise} asks for no {what}.")
+        return False
     unknown = [name for name in given if name not in expected]
     if unknown or not given:
         wanted = ", ".join(f"{name}=…" for name in expected)
-        print(
-            f"{exercise}: write {verb}({exercise!r}, {wanted}); {', '.join(unknown) or 'nothing'} was given."
-        )
+        call = f"p.check({wanted})" if verb == "check" else f"{verb}({exercise!r}, {wanted})"
+        print(f"{exercise}: write {call}; {', '.join(unknown) or 'nothing'} was given.")
         return False
     return True
 

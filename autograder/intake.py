@@ -60,7 +60,7 @@ def _examine(folder: Path, lab: str) -> Submission:
 
 def _fault(notebook: Path) -> str:
     """Why this file cannot be graded as a notebook; empty when it can."""
-    again = "Open it in JupyterLab, save it, and hand it in again."
+    again = "If JupyterLab opens it, save it there and hand it in again; if not, hand in an earlier copy."
     if notebook.is_symlink() or not notebook.is_file():
         return f"{notebook.name} is a link or a folder, not a file. Hand in the file itself."
     size = notebook.stat().st_size

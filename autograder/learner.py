@@ -52,9 +52,7 @@ def learner(name: str | None = None) -> None:
         offered = (
             os.environ.get("JUPYTERHUB_USER") or os.environ.get("USER") or os.environ.get("USERNAME") or "ada"
         )
-        print(
-            f'Not named yet: type your name between the quotes, for example learner("{offered}"), and run all.'
-        )
+        print(f'Not named yet: write  name = "{offered}"  with your own name, quotes included; then run all.')
         return
     _desk.name = tidy
     print(f"Hello {tidy}. Course: {Course.at_hand().course_id}. Your own tasks are drawn for this name.")
@@ -220,6 +218,8 @@ def blocks(exercise: str, order: str = "") -> None:
     elif not order:
         print("\n".join(f"{letter}  {line}" for letter, line in lines.items()))
         print(f'Two lines are wrong. Check an order with blocks("{exercise}", "...").')
+    elif not isinstance(order, str):
+        print(f'Write the letters in one string, for example blocks("{exercise}", "cab").')
     elif order.replace(" ", "") == right:
         print("That order works. Now write it as code.")
     else:

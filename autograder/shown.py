@@ -5,6 +5,7 @@ import html
 from autograder.answerer import plain
 from autograder.checks import texts
 from autograder.course import Course
+from autograder.desk import named
 from autograder.judge import Exercise
 from autograder.verdict import Score
 from gpulab.telemetry.ledger import Ledger
@@ -61,8 +62,14 @@ class Practice:
         """What the reference does on this task, fact by fact."""
         return self._exercise.reference(self._course, self.task)
 
-    def check(self, **fields: object) -> Score:
-        """Full feedback on your answers to this practice task; it carries no points."""
+    def check(self, **fields: object) -> Score | None:
+        """Full feedback on your answers to this practice task; it carries no points.
+
+        None, with a sentence, for names that the exercise does not ask for, and for a build.
+        """
+        asked = self._exercise
+        if not named(asked.fields, fields, "check", asked.id):
+            return None
         return self._exercise.practise(self._course, self.task, plain(fields))
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:

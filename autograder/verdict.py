@@ -101,9 +101,16 @@ class Score:
         return self.points >= self.max_points
 
     @property
+    def _head(self) -> str:
+        points = (
+            f"{self.points:g} of {self.max_points:g} points" if self.max_points else "practice, no points"
+        )
+        return f"{self.exercise}: {points}"
+
+    @property
     def text(self) -> str:
         """The score and the feedback as plain text."""
-        lines = [f"{self.exercise}: {self.points:g} of {self.max_points:g} points", *self.notes]
+        lines = [self._head, *self.notes]
         said = self.feedback
         if said:
             lines += ["", *said.lines(), *([said.where] if said.where else [])]
@@ -112,8 +119,7 @@ class Score:
     @property
     def html(self) -> str:
         """The same as an HTML fragment, escaped, with the picture as inline SVG."""
-        head = f"{self.exercise}: {self.points:g} of {self.max_points:g} points"
-        rows = [f"<p><strong>{html.escape(head)}</strong></p>"]
+        rows = [f"<p><strong>{html.escape(self._head)}</strong></p>"]
         if self.notes:
             items = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
             rows.append(f"<ul>{items}</ul>")

@@ -24,12 +24,15 @@ def constant(name: str, value: int) -> str:
     unit = name.rpartition("_")[2]
     if unit in ("blocks", "tokens", "percent", "steps", "ns", "claims"):
         return f"{value:,} {unit}"
-    return f"{value:,} B ({format_bytes(value)})"
+    rounded = format_bytes(value)
+    return f"{value:,} B" if rounded == f"{value:,} B" else f"{value:,} B ({rounded})"
 
 
 def message(exercise: Exercise, course: Course) -> str:
     """The judge's first questions, as they travel, and what an answer looks like."""
     found = exercise.example(course)
+    if found is None and exercise.builds:
+        return f"For {exercise.id} the judge makes your class and asks each of its methods, without arguments, once."
     if found is None:
         return f"The judge sends nothing for {exercise.id}: it reads the answers you noted."
     questions, make = found
@@ -39,4 +42,6 @@ def message(exercise: Exercise, course: Course) -> str:
     heard = "\n".join(f"judge: {question}\nyou:   {reply}" for question, reply in spoken)
     made = questions[0][2][0] if questions[0][1] == "new" else {}
     with_what = f" Your class is made with {', '.join(f'`{name}`' for name in made)}." if made else ""
-    return f"{heard}\nA question is [serial, method, arguments, told]: the calls in `told` are made first.{with_what}"
+    form = "What stands behind `you` shows the form of an answer; its values need not be right."
+    order = "A question is [serial, method, arguments, told]: the calls in `told` are made first."
+    return f"{heard}\n{order}{with_what}\n{form}"

@@ -49,6 +49,10 @@ def memory_map(alt, data: MapData, title: str):
         layers.append(rects.encode(**box, color=hue, strokeWidth=edge, tooltip=tips))
     if data.pale:
         layers.append(rows_of(alt, data.pale).mark_rect(fill="white", opacity=0.6, aria=False).encode(**box))
+    if hidden := _crossing(data.grants):  # one would hide a part of the other, edges and all
+        both = {"filled": False, "strokeWidth": 1.5, "aria": False}  # seen on light and on dark
+        for edge in ({"stroke": "white"}, {"stroke": INK, "strokeDash": [4, 3]}):
+            layers.append(rows_of(alt, hidden).mark_rect(**both, **edge).encode(**box))
     if data.cells:
         shade = palette(alt, "tenths", range(1, 11), SHADES, "tenths held")
         cells = rows_of(alt, data.cells).mark_rect(aria=False)
@@ -64,6 +68,19 @@ def memory_map(alt, data: MapData, title: str):
     return alt.layer(*layers).properties(
         width=view.width, height=HEIGHT, title=heading(alt, title, data.notes, view.width)
     )
+
+
+def _crossing(rects: list[dict]) -> list[dict]:
+    """Those of ``rects`` that share a place with another one, which only a broken allocator grants."""
+    ordered, found = sorted(rects, key=lambda row: row["x"]), set()
+    for n, one in enumerate(ordered):
+        for m in range(n + 1, len(ordered)):
+            other = ordered[m]
+            if other["x"] >= one["x2"]:
+                break
+            if max(one["y"], other["y"]) + 1e-9 < min(one["y2"], other["y2"]):
+                found |= {n, m}
+    return [{name: ordered[n][name] for name in ("x", "x2", "y", "y2")} for n in sorted(found)]
 
 
 def use_panels(alt, series: dict[str, list[dict]], view: Frame, edge: list[dict], *, top: float, title: str):

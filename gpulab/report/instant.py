@@ -101,7 +101,9 @@ class Scene:
         x = self._view.x((event, time_ns))
         specs = [spec if "mark" in spec else with_line(spec, x) for spec in specs]
         if terms:
-            title = f"Account of {self.level} after #{self.event_at(time_ns)}"
+            last = self.event_at(time_ns)  # the account knows whole instants, not the order within one
+            same = ", the last event at this time" if last != event else ""
+            title = f"Account of {self.level} after #{last}{same}"
             specs.insert(0, account_bar(terms, title=title).spec)
         picture = together(specs, title=said, description=account, table=facts)
         return Instant(event, time_ns, said, account, terms, facts, picture)

@@ -73,7 +73,11 @@ class Ledger:
     def __getitem__(self, index):
         if isinstance(index, slice):
             return [self._facts[serial] for serial in range(*index.indices(len(self._facts)))]
-        return self._facts[index]
+        try:
+            return self._facts[index]
+        except IndexError:
+            last = f"the last event is #{len(self) - 1:,}" if len(self) else "the ledger is empty"
+            raise IndexError(f"there is no event #{index:,}: {last}") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and self._facts == other._facts

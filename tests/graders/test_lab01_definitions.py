@@ -225,3 +225,12 @@ def test_a_practice_case_tells_the_answer_and_a_graded_one_does_not():
     for name in NAMES:
         assert "the rule's answer: " in exercises()[name].puzzle(COURSES[0], "", 3, "tiny").text()
         assert "the rule's answer" not in cases(name)[0].text()
+
+
+@pytest.mark.parametrize("name", ["01.overlap", "01.lawful", "01.choice"])
+def test_an_answer_that_is_no_list_is_told_so_and_no_pair_that_does_not_exist(name):
+    asked = definition(name)
+    for case in cases(name)[:4]:
+        for answer in (None, 3, {"id": 1}):
+            event, _ = asked.names(case, answer, asked.right(case))
+            assert event.startswith("your answer is no list")

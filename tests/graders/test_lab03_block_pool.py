@@ -3,8 +3,10 @@
 import sys
 from pathlib import Path
 
+from autograder.channel import InProcess
 from autograder.checks import exercises
 from autograder.checks.lab03.pool_cases import Case, Operation, RulePool, drawn, play, takes_of
+from autograder.checks.lab03.pool_play import play_case
 from autograder.verdict import Commitments
 from gpulab.report.audit import check
 from gpulab.telemetry.events import Claimed, Refused
@@ -66,6 +68,22 @@ def test_a_code_that_answers_like_two_misreadings_for_a_while_is_named_by_what_i
         if name in ("forward", "forward-to-tail", "all-to-tail", "stack-order", "ends-swapped")
     }
     assert all(name == tag for name, tag in tags.items())
+
+
+def test_two_misreadings_at_once_are_told_by_what_differs_first():
+    sheet, course, told = loaded("sheet_lab03_block_pool"), course_of(0), {}
+    for takes in (sheet.WatermarkIgnored, sheet.WatermarkOffByOne):
+        both = type("Both", (takes,), {"give": lambda self, blocks: self.order.extend(blocks)})
+        for number in range(24):
+            case = drawn(course.public(EXERCISE.id + "/small", number), RULES, 12, 12)
+            asker = InProcess(both)
+            outcome = play_case(case, RULES, asker)
+            asker.close()
+            refused = outcome.expected.startswith("None"), outcome.got.startswith("None")
+            told.setdefault(outcome.tag, set()).add(refused)
+    assert told["watermark-ignored"] == {(True, False)}
+    assert told["always-refuses"] == {(False, True)}
+    assert told["other-order"] == {(False, False)}
 
 
 def test_feedback_shows_a_small_public_case_with_its_picture():

@@ -339,3 +339,28 @@ def test_every_text_in_a_picture_is_at_least_eleven_pixels_high():
 
         assert min(float(node.get("font-size").removesuffix("px")) for node in nodes) >= 11
         assert int(ElementTree.fromstring(picture.svg()).get("width")) <= 720
+
+
+def test_grants_of_one_place_at_one_time_show_all_their_edges_and_others_have_none_more():
+    opened = Opened(0, "arena", 1_000, "B")
+    places = {"one": (0, 300), "two": (200, 300), "inside": (250, 100), "behind": (500, 300)}
+    facts = [opened]
+    for claim, (owner, (start, size)) in enumerate(places.items()):
+        facts += [Claimed(0, claim, "arena", size, Contiguous(size), owner), Granted(0, claim, start, size)]
+    facts += [
+        Freed(100, 3),
+        Claimed(100, 4, "arena", 300, Contiguous(300), "after"),
+        Granted(100, 4, 500, 300),
+    ]
+    svg = memory_map(Ledger([*facts, Closed(200)]), time="ns").svg()
+    dashed = [
+        path.get("d")
+        for path in ElementTree.fromstring(svg).iter(PATH)
+        if path.get("stroke-dasharray") == "4,3"
+    ]
+    assert len(dashed) == 3
+    svg = memory_map(Ledger([*facts[:3], *facts[7:], Closed(200)]), time="ns").svg()
+    assert "4,3" not in svg
+
+
+PATH = "{http://www.w3.org/2000/svg}path"

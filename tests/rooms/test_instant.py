@@ -65,6 +65,15 @@ def test_an_instant_says_what_happened_who_held_what_and_where_the_capacity_is()
     assert len(lines(shown.picture)) == 3  # the map, held, waiting
 
 
+def test_the_account_names_the_last_event_of_its_instant_when_another_one_is_shown():
+    assert [panels(at(SMALL, event=event).picture)[0] for event in (1, 3, 4, 5)] == [
+        "Account of arena→extent after #4, the last event at this time",
+        "Account of arena→extent after #4, the last event at this time",
+        "Account of arena→extent after #4",
+        "Account of arena→extent after #5",
+    ]
+
+
 def test_text_picture_and_svg_stand_in_one_output_and_markup_in_names_is_only_text():
     data, metadata = at(SMALL, event=4)._repr_mimebundle_()
 
@@ -177,7 +186,7 @@ def test_lanes_of_streams_stand_above_the_map_and_the_line_goes_through_them():
     device.synchronize()
     shown = at(device.ledger, event=device.ledger.serials(Ended)[1])
     assert panels(shown.picture) == [
-        "Account of device→extent after #10",
+        "Account of device→extent after #10, the last event at this time",
         "Work on streams over time",
     ]  # nothing was claimed
     assert len(lines(shown.picture)) == 1

@@ -36,7 +36,7 @@ def said(capsys):
 def test_without_a_name_one_is_offered_and_tasks_are_drawn_all_the_same(empty, said, monkeypatch):
     monkeypatch.setenv("JUPYTERHUB_USER", "grace")
     lab.learner(empty)
-    assert 'learner("grace")' in said()
+    assert 'name = "grace"' in said()
     for name in ("02.predict-oom", "02.strand", "02.first-fit"):
         assert lab.puzzle(name) == exercises()[name].puzzle(Course.self_study(), "")
 
@@ -290,8 +290,11 @@ def test_the_message_shown_is_a_real_one(said):
     told = said()
     assert 'judge: [3, "place", [4096], [["reclaim", [0, 1048576]]]]' in told
     assert 'you:   [3,"ok",0]' in told
+    assert "its values need not be right" in told
     lab.show_message("02.strand")
     assert "The judge sends nothing" in said()
+    lab.show_message("02.break")
+    assert "the judge makes your class" in said()
 
 
 def test_a_prediction_that_is_chosen_from_names_takes_one_of_them(said, desk):
@@ -329,8 +332,30 @@ def test_practice_is_fresh_each_time_begins_again_and_tells_all():
     key = exercises()["02.predict-oom"].key(oom.task.graded)
     assert oom.check(largest_a=key.largest_a, largest_b=key.largest_b, blocks_it=key.blocks_it).tag == ""
     assert len(oom.ledger) > 10
-    with pytest.raises(NotImplementedError, match="is a build"):
-        lab.variant("02.first-fit").check(x=1)
+    assert "practice, no points" in told.text and "practice, no points" in told.html
+
+
+@pytest.mark.parametrize(
+    "say, heard",
+    [
+        (lambda: lab.predict("00.read", x=1), "00.read asks for no prediction."),
+        (
+            lambda: lab.answer("02.first-fit", x=1),
+            "02.first-fit asks for no answers: check() plays what you built.",
+        ),
+        (
+            lambda: lab.variant("02.first-fit").check(x=1),
+            "asks for no answers: check() plays what you built.",
+        ),
+        (lambda: lab.variant("00.read").check(peek_bytes=3), "write p.check(peak_bytes=…, overlap_ns=…"),
+        (lambda: lab.variant("00.read").check(peek_bytes=3), "last_copy=…); peek_bytes was given."),
+        (lambda: lab.variant("00.read").check(), "nothing was given."),
+        (lambda: lab.blocks("02.first-fit", ["b", "f"]), "Write the letters in one string, for example"),
+    ],
+)
+def test_a_call_that_asks_for_something_else_is_told_what_to_write(say, heard, said):
+    assert say() is None
+    assert heard in said()
 
 
 def test_a_tiny_practice_case_has_at_most_six_events_and_the_references_run():

@@ -116,8 +116,10 @@ def test_serials_and_slices_count_from_either_end():
     assert [ledger[-11], ledger[0], ledger[10]] == [FACTS[0], FACTS[0], FACTS[10]]
     assert (ledger[2:5], ledger[-2:], ledger[::5]) == (FACTS[2:5], FACTS[-2:], FACTS[::5])
     for serial in (11, -12):
-        with pytest.raises(IndexError):
+        with pytest.raises(IndexError, match=f"no event #{serial}: the last event is #10"):
             ledger[serial]
+    with pytest.raises(IndexError, match="the ledger is empty"):
+        Ledger()[0]
 
 
 def test_facts_written_at_once_are_those_that_would_have_been_appended():

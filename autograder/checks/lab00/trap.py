@@ -8,7 +8,6 @@ from autograder.checks.lab00.phases import MS, START_NS, Readings, Watched, draw
 from autograder.course import Course
 from autograder.judge import Exercise, answered_form, as_points
 from autograder.verdict import Commitments, Feedback, Score
-from gpulab.telemetry.events import Started
 from gpulab.telemetry.ledger import Ledger
 
 COUNTERS = ("util", "sm_active_permille")
@@ -16,7 +15,7 @@ TELLS = "sm_active"  # it differs between a card that works and one that holds o
 UNITS = 8  # each of six readings one, which counter tells two
 
 _QUESTIONS = {
-    "util-is-sm-share": "util asks whether *any* kernel ran in the window. Was one running after #{spins}?",
+    "util-is-sm-share": "util asks whether *any* kernel ran in the window. Was one running in phase {spins}?",
     "spinner-fills": "One block sits on one SM of {sms}. Which fraction is that?",
     "whole-run-average": "The window is {window} ms and began at {since} ms. What ran inside it?",
     "occupancy-for-active": "An SM with one warp is active. Count SMs, not warps: how many had one?",
@@ -116,24 +115,23 @@ def _diagnosed(puzzle: Watched, right: Readings, answers: dict, share: float) ->
     counter, phase = wrong[0] if wrong else ("tells", puzzle.spinner)
     tag = (misconception(puzzle.guesses(), right, answers) or "other-reading") if wrong else "wrong-counter"
     got = _at(answers, counter, phase) if wrong else answers.get("tells")
-    ledger, _ = puzzle.run()
     (_, end_ns) = puzzle.spans_ns()[phase]
     told = Feedback(
         _RULE,
         f"the reading of {counter} at the end of phase {phase + 1}" if wrong else "the choice of the counter",
         "what the simulated device's NVML reads",
         f"{counter} = {got!r}"[:60],
-        _QUESTIONS[tag].format(**_named(puzzle, ledger, end_ns)),
+        _QUESTIONS[tag].format(**_named(puzzle, end_ns)),
     )
     return tag, told
 
 
-def _named(puzzle: Watched, ledger: Ledger, end_ns: int) -> dict[str, object]:
+def _named(puzzle: Watched, end_ns: int) -> dict[str, object]:
     """The numbers that a question may name: all of them stand in the learner's own task."""
     idle = next(n for n, phase in enumerate(puzzle.phases) if phase.idle_ms)
     idle_to = puzzle.spans_ns()[idle][1]
     return {
-        "spins": ledger.serials(Started)[puzzle.spinner],
+        "spins": puzzle.spinner + 1,
         "sms": puzzle.spec.sms,
         "held": puzzle.held_percent,
         "window": f"{puzzle.window_ns / MS:.2f}",

@@ -155,6 +155,8 @@ def _names(case: Case, answer: object, key: list) -> tuple[str, dict]:
     if type(first[0]) is not int:
         first = [0]
     at = first[0]
+    if type(answer) is not list:
+        return "your answer is no list", {"at": f"{at:,}"}
     room, waiting = _free(case, at), [(claim["id"], claim["size"]) for claim in _waiting(case, at)]
     listed = ", ".join(f"#{number} needs {size}" for number, size in waiting) or "nothing waits"
     return f"at {at:,} ns {room} are free; {listed}", {"at": f"{at:,}"}

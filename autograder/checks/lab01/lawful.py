@@ -196,6 +196,8 @@ def _names(case: Case, answer: object, key: list) -> tuple[str, dict]:
     given = answer if type(answer) is list else []
     missed, extra = ([i for i in key if i not in given], [i for i in given if i not in key])
     first = (missed + extra)[0] if missed + extra else "?"
+    if type(answer) is not list:
+        return "your answer is no list of numbers", {"a": first}
     said = "is unlawful and not in your list" if missed else "is in your list and lawful"
     return f"work {first} {said}" if missed + extra else "the order of your list", {"a": first}
 

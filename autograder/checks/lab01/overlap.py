@@ -166,6 +166,8 @@ def _names(case: Case, answer: object, key: list) -> tuple[str, dict]:
     missed, extra = ([p for p in key if p not in given], [p for p in given if p not in key])
     first = (missed + extra)[0] if missed + extra else [0, 0]
     event = f"the pair {first} is {'missing' if missed else 'one too many' if extra else 'out of order'}"
+    if type(answer) is not list:
+        event = "your answer is no list of pairs"
     a, b = first if type(first) is list and len(first) == 2 else (first, first)
     return event, {"a": a, "b": b}
 

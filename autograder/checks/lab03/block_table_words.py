@@ -58,7 +58,7 @@ RULES = {
 }
 
 HINTS = (
-    "Look at the map: two blocks of one sequence lie far apart. What do you need to know to find the token at position 17?",
+    "Say a sequence has the physical blocks 7 and 2, in this order. What do you need to know to find the token at position 17?",
     "# missing: blocks for all tokens, rounded up, minus all blocks that ever came\n"
     "# slots: for each position, which logical block, which place in it; which physical block is that?\n"
     "# reads: the same for the last window_tokens positions, or all when there are fewer\n"

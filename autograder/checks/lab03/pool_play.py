@@ -189,9 +189,16 @@ def play_case(case: Case, rules: dict, asker: Asker, likely: str = "") -> Outcom
         outcome.numbers |= {"asked": f"take({n})"}
         return outcome
     if "rule" not in pool.readings:
-        tags = list(pool.readings) or ["other-order"]
+        tags = list(pool.readings) or [_by_what_differs(outcome)]
         outcome.tag, outcome.sure = likely if likely in tags else tags[0], len(tags) == 1
     return outcome
+
+
+def _by_what_differs(outcome: Outcome) -> str:
+    """The tag when no one misreading answers so: two at once are told by the first difference alone."""
+    if outcome.expected.startswith("None"):
+        return "watermark-ignored"
+    return "always-refuses" if outcome.got.startswith("None") else "other-order"
 
 
 def feedback(outcome: Outcome, rules: dict, where: str) -> Feedback:
