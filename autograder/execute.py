@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat.v4 import new_output
+from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute
 from traitlets import Float, Integer
 
@@ -95,7 +95,10 @@ class JudgedExecute(Execute):
                 if exercise in known:
                     sitting.open(exercise)
                     self._run_cell(cell, index)
-                    verdicts[index] = sitting.close(), self._note(cell)
+                    notes = self._note(cell)
+                    if not sitting.heard and not self._stopped:
+                        notes = f"{notes} {self._ask_without_code(exercise, index)}".strip()
+                    verdicts[index] = sitting.close(), notes
                 elif "watch" not in cell.metadata.get("tags", []):
                     self._run_cell(cell, index)
         return verdicts
@@ -120,6 +123,21 @@ class JudgedExecute(Execute):
         error = new_output("error", ename="NotRun", evalue=self._stopped)
         error.traceback = [f"This cell was not run to its end: {self._stopped}."]
         cell.outputs.insert(0, error)
+
+    def _ask_without_code(self, exercise: str, index: int) -> str:
+        """Ask the judge for a check cell that failed before it could, as when the class above it has an error.
+
+        What was predicted, reconciled or answered counts all the same. The sentence that says so.
+        """
+        source = f"from autograder.learner import check as ask_judge\nask_judge({exercise!r})"
+        plain = {"nbgrader": {"grade": False, "solution": False, "locked": False, "schema_version": 3}}
+        cell = self.nb.cells[index]
+        self._run_cell(new_code_cell(source, metadata=plain), index)
+        self.nb.cells[index] = cell  # nbclient puts what it ran there
+        return (
+            "The check cell itself failed (often because a cell above it did, see there), so none of your code reached "
+            "the judge; what you had predicted, reconciled or answered counts."
+        )
 
     def _note(self, cell) -> str:
         notes = []

@@ -161,6 +161,12 @@ class Sitting:
         with self._lock:
             self._open, self._score, self._failure = exercises()[exercise], None, None
 
+    @property
+    def heard(self) -> bool:
+        """Has the cell of the open exercise asked the judge? Waits for a conversation that is under way."""
+        with self._lock:
+            return self._open is None or self._open.id in self._judged
+
     def close(self) -> Score:
         """The score of the exercise that was open; waits for a conversation that is under way.
 

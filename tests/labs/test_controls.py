@@ -52,7 +52,17 @@ def test_what_is_stored_is_picture_and_words_without_widgets_and_their_state(sto
 
 
 def test_strict_nbval_finds_the_stored_outputs_again(stored):
-    words = [sys.executable, "-m", "pytest", "-p", "gpulab.quiet_start", "-p", "no:cacheprovider", "--nbval", "-q"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "gpulab.quiet_start",
+        "-p",
+        "no:cacheprovider",
+        "--nbval",
+        "-q",
+    ]
     done = subprocess.run(
         [*words, "-c", os.devnull, f"--rootdir={stored.parent}", str(stored)],
         capture_output=True,

@@ -7,6 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
 
+from autograder.course import Course
 from autograder.execute import JudgedExecute
 
 
@@ -27,6 +28,7 @@ class FakeSitting:
     """Gives the points it was made with; for an exercise whose cell never ran too, as a real one gives 0."""
 
     path = "/no/judge"
+    heard = True
 
     def __init__(self, points: dict[str, float]) -> None:
         self.points, self.asked, self.ended = points, [], False
@@ -201,3 +203,25 @@ def test_after_the_time_of_a_notebook_no_cell_is_started(run, check, tmp_path):
     nb = run(cells, {"90.a": 0.0}, notebook_seconds=-1.0)
     assert "stopped early: the notebook had run for -1 s before this cell" in shown(nb.cells[1])
     assert not (tmp_path / "ran").exists()
+
+
+class SelfStudy(JudgedExecute):
+    def load_course(self) -> Course:
+        return Course.self_study()
+
+
+@pytest.mark.parametrize("broken", ["class MyAllocator(:", "import no_such_thing\nclass MyAllocator: pass"])
+def test_what_was_predicted_counts_though_the_build_cell_has_an_error(broken, check, tmp_path):
+    nb = new_notebook(
+        cells=[
+            new_code_cell(
+                'from autograder.learner import *\nlearner("ann")\npredict("02.first-fit", refusals=3)'
+            ),
+            new_code_cell(broken),
+            check("02-first-fit", 'check("02.first-fit", MyAllocator)', points=6),
+        ]
+    )
+    SelfStudy().preprocess(nb, {"nbgrader": {"student": "ann"}, "metadata": {"path": str(tmp_path)}})
+    told = nb.cells[2].outputs[0]
+    assert told.metadata["gpulab"]["points"] == 0.6
+    assert "none of your code reached the judge" in "".join(str(output) for output in nb.cells[2].outputs)
