@@ -88,6 +88,24 @@ def test_a_constant_answer_earns_at_most_a_quarter(name, n, no_pictures):
     assert sum(score.build_share for score in shares) / times <= 0.25
 
 
+@pytest.mark.parametrize("name", [name for name in SHEETS if name not in BUILDS])
+def test_what_the_form_check_calls_complete_is_never_wrong_for_its_type_alone(name):
+    sheet, course = SHEETS[name], course_of(0)
+    right = sheet.right(course, "ann")
+    for field, value in right.items():
+        for other in retyped(value):
+            said = Commitments.read({"learner": "ann", "answered": right | {field: other}})
+            if not exercises()[name].visible(course, said, None).tag:
+                assert score_of(sheet, said.answered, course, "ann", said).build_share == 1.0, (field, other)
+
+
+def retyped(value):
+    """``value`` as somebody may type or compute it who does not look at types."""
+    if type(value) is list:
+        return [[other, *value[1:]] for other in retyped(value[0])]
+    return [float(value), str(value)] if type(value) is int else []
+
+
 def shipped():
     """Every public class of gpulab."""
     found = {}

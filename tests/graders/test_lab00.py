@@ -6,6 +6,7 @@ from autograder.checks import exercises
 from autograder.checks.lab00 import reading
 from autograder.checks.lab00.phases import MS
 from autograder.course import Course
+from autograder.verdict import Commitments
 from gpulab.report.audit import check
 from gpulab.telemetry.events import Claimed, Ended, Freed, Granted, Launched, Marked, Sent, Started, Waited
 from gpulab.telemetry.ledger import Ledger
@@ -147,3 +148,17 @@ def test_an_answer_of_another_form_earns_nothing_and_breaks_nothing(odd):
 def test_learners_have_tasks_of_their_own(exercise):
     texts = {exercise.puzzle(OPEN, name).text() for name in LEARNERS}
     assert len(texts) == len(LEARNERS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ({"tells": "sm_active_permille"}, "tells: write 'util' or 'sm_active'."),
+        ({"util": [100, 100]}, "util: three readings, one a phase."),
+        ({"util": [100, 100, 50.0]}, "util: [100, 100, 50.0] is not a list of whole numbers."),
+        ({}, "Complete; it is graded when you hand in."),
+    ],
+)
+def test_the_form_of_the_readings_is_told_before_it_costs_marks(typed, says):
+    answered = {"util": [1, 2, 3], "sm_active_permille": [1, 2, 3], "tells": "util"} | typed
+    assert TRAP.visible(OPEN, Commitments("ann", answered=answered), None).notes == (says,)

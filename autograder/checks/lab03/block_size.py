@@ -131,7 +131,7 @@ class BlockSize(Exercise):
         return Score(self.id, 0.0, 0.0, tag, (note, noted), said_of, build_share=share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        answered = {name: _whole(value) for name, value in said.answered.items()}
+        answered = {n: value if n == "block" else _whole(value) for n, value in said.answered.items()}
         return answered_form(self, replace(said, answered=answered), dict.fromkeys(self.fields, int))
 
 
