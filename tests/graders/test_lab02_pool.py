@@ -1,6 +1,7 @@
 """02.pool: its programs hold their traps, its two rules are what they say, and each wrong answer has a name."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,8 +175,9 @@ def test_what_reaches_full_marks_by_another_rule_hears_no_word():
 
 
 def test_who_is_as_quick_as_the_reference_is_never_called_slow():
-    for number in range(30):
+    for number in range(20):
         program = small_case(Course.self_study().public("reference", number), RULES)
+        program = replace(program, tensors=program.tensors[:4])  # cut down, as for feedback
         asker = InProcess(MyPool)
         outcome = play_case(program, RULES, asker)
         asker.close()
