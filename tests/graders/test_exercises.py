@@ -13,7 +13,7 @@ import pytest
 
 import gpulab
 from autograder.channel import AnswerFault, InProcess
-from autograder.checks import exercises, texts
+from autograder.checks import exercises, played, texts
 from autograder.course import Course
 from autograder.judge import Sitting
 from autograder.verdict import Commitments
@@ -104,6 +104,26 @@ def retyped(value):
     if type(value) is list:
         return [[other, *value[1:]] for other in retyped(value[0])]
     return [float(value), str(value)] if type(value) is int else []
+
+
+@pytest.mark.parametrize("name", [n for n in BUILDS if n.startswith("01.") or exercises()[n].function])
+def test_what_is_wrong_on_graded_inputs_alone_is_judged_and_told_without_a_number(name, no_pictures, monkeypatch):
+    """As where a rare branch is wrong: no public case shows it."""
+    monkeypatch.setattr(played, "PLAYS", 20)
+    sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
+    for wrong in sheet.wrong.values():
+        made = iter(range(10_000))
+
+        def make(made=made, wrong=wrong, **settings):
+            thing = wrong.hands_in if next(made) < played.CASES else sheet.right
+            return SimpleNamespace(**{exercise.function: thing})
+
+        asker = InProcess(make)
+        score = exercise.grade(course, Commitments("ann"), asker)
+        asker.close()
+        assert (score.tag, score.feedback.where) == (wrong.tag, "")
+        assert score.feedback.question.endswith("?")
+        assert not set("{}") & set(score.text)
 
 
 def shipped():
