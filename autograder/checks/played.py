@@ -4,6 +4,7 @@ A case is whatever an exercise draws. Playing it gives an ``Outcome``: how far t
 rule's, whether a safety law broke, and the first fault with its tag.
 """
 
+import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -165,18 +166,26 @@ def shown_small(
 
 
 def said_of(outcome: Outcome, *, quoting: bool, what: str = "your code") -> str:
-    """What the learner's side did instead of answering. Not ``quoting``: without an exception's own text."""
+    """What the learner's side did instead of answering.
+
+    Not ``quoting``: without a word of the learner's side, whose code has read a graded input.
+    """
     numbers = outcome.numbers
     line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
     method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', what)}`"
+    if not quoting and "making" not in method:
+        method = what
     text = numbers.get("text") if quoting else ""
     if outcome.tag == "not-solved":
         return f"{method} is not solved yet{line}"
+    kind = str(numbers.get("type", ""))
+    if not quoting and not isinstance(getattr(builtins, kind, None), type):
+        kind = ""
     if outcome.tag == "raised":
-        return f"{method} raised {numbers.get('type', 'an exception')}{f': {text}' if text else ''}{line}"
+        return f"{method} raised {kind or 'an exception'}{f': {text}' if text else ''}{line}"
     if outcome.tag == "too-long":
         return f"{method} went on until it was interrupted{line}"
-    return f"{outcome.tag}: {numbers.get('text', 'no usable answer')}{line}"
+    return f"{outcome.tag}: {text or 'no usable answer'}{line}"
 
 
 def told(

@@ -263,3 +263,12 @@ def test_the_message_shown_is_one_that_the_judge_really_sends(name):
     for method, kinds in asked:
         assert (method, kinds) in heard, f"{method}{kinds} was shown but never asked; asked were {heard[:5]}"
     assert "judge: " in texts.message(exercise, course)
+
+
+@pytest.mark.parametrize("tag", ["raised", "unsendable", "too-long", "not-solved"])
+def test_nothing_that_the_learners_side_says_of_a_graded_input_is_told(tag):
+    """The name of a type or of a method may hold what was asked as well as a text may."""
+    secret = {"type": "Size4096", "text": "size 4096", "method": "take_4096"}
+    outcome = played.Outcome(lawful=False, tag=tag, numbers=secret)
+    assert "4096" not in "".join(played.told(outcome, {}, "", event="").lines())
+    assert "4096" in "".join(played.told(outcome, {}, played.PUBLIC, event="").lines())
