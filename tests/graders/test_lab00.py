@@ -162,3 +162,10 @@ def test_learners_have_tasks_of_their_own(exercise):
 def test_the_form_of_the_readings_is_told_before_it_costs_marks(typed, says):
     answered = {"util": [1, 2, 3], "sm_active_permille": [1, 2, 3], "tells": "util"} | typed
     assert TRAP.visible(OPEN, Commitments("ann", answered=answered), None).notes == (says,)
+
+
+def test_a_list_that_is_longer_than_the_phases_has_no_right_reading():
+    watched = TRAP.puzzle(OPEN, "ann")
+    right = watched.run()[1]
+    typed = {"util": right.util, "sm_active_permille": [*right.sm_active_permille, 0]}
+    assert TRAP.practise(OPEN, watched, typed).build_share == 3 / 8

@@ -225,3 +225,30 @@ def test_a_practice_case_tells_the_answer_and_a_graded_one_does_not():
     for name in NAMES:
         assert "the rule's answer: " in exercises()[name].puzzle(COURSES[0], "", 3, "tiny").text()
         assert "the rule's answer" not in cases(name)[0].text()
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_everybody_is_shown_can_be_counted_and_one_loss_stands_out(number):
+    course, learner = COURSES[number % 2], f"learner {number}"
+    grants = exercises()["01.overlap"].puzzle(course, learner).grants
+    assert 2 <= len(references.overlaps(grants)) <= 7
+    run = exercises()["01.choice"].puzzle(course, learner)
+    assert 3 <= len(references.choices(*run.arguments())) <= 12
+    whole = references.account(*exercises()["01.account"].puzzle(course, learner).arguments())
+    most, second = sorted((whole[name] for name in account.LOSSES), reverse=True)[:2]
+    assert most > 1.2 * second
+
+
+@pytest.mark.parametrize("empty", ["size", "time"])
+def test_who_counts_what_holds_nothing_loses_marks(empty):
+    """An empty grant inside another one meets it for who looks at the edges alone."""
+
+    def counts(grants):
+        widened = {
+            "size": lambda g: g | {"size": g["size"] or 1},
+            "time": lambda g: g | {"end": max(g["end"], g["start"] + 1)},
+        }
+        return references.overlaps([widened[empty](g) for g in grants])
+
+    for course in COURSES:
+        assert graded(SHEETS["01.overlap"], counts, course, Commitments())[0].build_share < 0.85

@@ -182,3 +182,11 @@ def test_who_is_as_quick_as_the_reference_is_never_called_slow():
         outcome = play_case(program, RULES, asker)
         asker.close()
         assert (outcome.way, outcome.tag) == (1.0, "")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_on_everybody_s_own_program_one_kind_of_time_stands_out(number):
+    program = EXERCISE.puzzle(course_of(0), f"learner {number}")
+    parts = EXERCISE.parts(program)
+    most, second = sorted((getattr(parts, f"{kind}_ns") for kind in EXERCISE.causes), reverse=True)[:2]
+    assert 5 * most >= 6 * second

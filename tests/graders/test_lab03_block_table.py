@@ -109,3 +109,21 @@ def test_a_table_that_keeps_blocks_is_lawful_and_told_which_sequence_keeps_them(
     assert score.feedback.event.startswith("#")
     assert str(RULES["window_tokens"]) in score.feedback.question
     assert score.feedback.picture is not None
+
+
+def test_what_went_back_is_lost_so_that_who_reads_it_reads_nothing():
+    case = graded_case(COURSE.graded(EXERCISE.id, 0), RULES, 0)
+    books, tables = grown(case)
+    free = [block for blocks in tables.blocks.values() for block in blocks if block in books._free]
+    assert free
+    for block in free:
+        assert numpy.isnan(books.pool[:, block * books.b : (block + 1) * books.b]).all()
+
+
+def test_a_window_read_twice_is_not_the_window_though_attention_is_the_same():
+    class Twice(MyTables):
+        def reads(self, seq):
+            return 2 * super().reads(seq)
+
+    score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, Twice, COURSE, Commitments("ann"))[0]
+    assert (score.build_share, score.tag) == (0.0, "other-slot")
