@@ -42,6 +42,8 @@ FAULTS = {  # tag -> (the rule, the question), for answers that never were one
     ),
     "not-solved": ("This is yours to write.", "What is the first thing the rule asks for?"),
 }
+_ASKED = ("new", "place", "reclaim", "take", "give", "trim", "missing", "grow", "slots", "reads", "drop")
+_ASKED += ("admit", "append", "fork", "finish")  # names of the judge's own, which hold nothing that was asked
 _CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
@@ -173,7 +175,7 @@ def said_of(outcome: Outcome, *, quoting: bool, what: str = "your code") -> str:
     numbers = outcome.numbers
     line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
     method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', what)}`"
-    if not quoting and "making" not in method:
+    if not quoting and numbers.get("method") not in _ASKED:
         method = what
     text = numbers.get("text") if quoting else ""
     if outcome.tag == "not-solved":
@@ -185,6 +187,7 @@ def said_of(outcome: Outcome, *, quoting: bool, what: str = "your code") -> str:
         return f"{method} raised {kind or 'an exception'}{f': {text}' if text else ''}{line}"
     if outcome.tag == "too-long":
         return f"{method} went on until it was interrupted{line}"
+    text = numbers.get("text") if outcome.tag in BROKEN else text  # those are the judge's own words
     return f"{outcome.tag}: {text or 'no usable answer'}{line}"
 
 

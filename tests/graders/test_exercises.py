@@ -107,7 +107,9 @@ def retyped(value):
 
 
 @pytest.mark.parametrize("name", [n for n in BUILDS if n.startswith("01.") or exercises()[n].function])
-def test_what_is_wrong_on_graded_inputs_alone_is_judged_and_told_without_a_number(name, no_pictures, monkeypatch):
+def test_what_is_wrong_on_graded_inputs_alone_is_judged_and_told_without_a_number(
+    name, no_pictures, monkeypatch
+):
     """As where a rare branch is wrong: no public case shows it."""
     monkeypatch.setattr(played, "PLAYS", 20)
     sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
@@ -272,3 +274,76 @@ def test_nothing_that_the_learners_side_says_of_a_graded_input_is_told(tag):
     outcome = played.Outcome(lawful=False, tag=tag, numbers=secret)
     assert "4096" not in "".join(played.told(outcome, {}, "", event="").lines())
     assert "4096" in "".join(played.told(outcome, {}, played.PUBLIC, event="").lines())
+
+
+ODD = (
+    None,
+    True,
+    -1,
+    10**1200,
+    1.5,
+    "x",
+    {"a": 1},
+    [[]],
+    [None],
+    [True],
+    [10**1200, None],
+    ["grow", 10**1200],
+)
+ODD += (["grow", True], ["chunk", None], [[None], []], [[], [10**1200]], [[0, [None]]])
+TOLD = {
+    "reclaim",
+    "give",
+    "grow",
+    "grown",
+    "reached",
+    "fork",
+}  # whose answers nobody reads, but for 02.pool's give
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
+def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(
+    name, monkeypatch, no_pictures
+):
+    monkeypatch.setattr(played, "PLAYS", 0)
+    sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
+    told = TOLD - ({"give"} if name == "02.pool" else set())
+    for method in sorted(methods_of(sheet, course) - told):
+        for value in ODD:
+            asker = InProcess(SaysOnce(sheet, method, value))
+            score = exercise.visible(course, Commitments("ann"), asker)
+            asker.close()
+            assert score.build_share <= 1.0
+            assert score.text
+            assert score.html
+
+
+class SaysOnce:
+    """Makes the right object, whose second answer (a function's first) to ``method`` is ``value``."""
+
+    def __init__(self, sheet, method="", value=None):
+        self.function, self.right = exercises()[sheet.exercise].function, sheet.right
+        self.method, self.value, self.seen = method, value, set()
+
+    def __call__(self, **settings):
+        right = SimpleNamespace(**{self.function: self.right}) if self.function else self.right(**settings)
+        outer, count = self, iter(range(1 if self.function else 0, 1_000_000))
+
+        class Object:
+            def __getattr__(self, method):
+                outer.seen.add(method)
+                said = getattr(right, method)
+                if method == outer.method and next(count) == 1:
+                    return lambda *arguments: (said(*arguments), outer.value)[1]
+                return said
+
+        return Object()
+
+
+def methods_of(sheet, course):
+    """The methods that the judge asks a right object for."""
+    listener = SaysOnce(sheet)
+    asker = InProcess(listener)
+    exercises()[sheet.exercise].visible(course, Commitments("ann"), asker)
+    asker.close()
+    return listener.seen

@@ -127,3 +127,15 @@ def test_a_window_read_twice_is_not_the_window_though_attention_is_the_same():
 
     score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, Twice, COURSE, Commitments("ann"))[0]
     assert (score.build_share, score.tag) == (0.0, "other-slot")
+
+
+def test_tables_that_agree_with_themselves_but_not_with_the_contract_lose_marks():
+    """The last place of a block first: what is written is read again, yet no kernel would find it."""
+
+    class Backwards(MyTables):
+        def slots(self, *asked):
+            b = self.block_tokens
+            return [slot // b * b + b - 1 - slot % b for slot in super().slots(*asked)]
+
+    score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, Backwards, COURSE, Commitments("ann"))[0]
+    assert (score.build_share, score.tag) == (0.30, "other-slot")
