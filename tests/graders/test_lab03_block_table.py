@@ -139,3 +139,16 @@ def test_tables_that_agree_with_themselves_but_not_with_the_contract_lose_marks(
 
     score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, Backwards, COURSE, Commitments("ann"))[0]
     assert (score.build_share, score.tag) == (0.30, "other-slot")
+
+
+def test_a_table_is_read_again_when_another_sequence_has_grown():
+    class LastGrown(MyTables):
+        def grow(self, seq, length, blocks):
+            self.last = seq
+            super().grow(seq, length, blocks)
+
+        def reads(self, seq):
+            return super().reads(self.last)
+
+    score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, LastGrown, COURSE, Commitments("ann"))[0]
+    assert (score.build_share, score.tag) == (0.0, "shared-list")
