@@ -169,3 +169,11 @@ def test_a_list_that_is_longer_than_the_phases_has_no_right_reading():
     right = watched.run()[1]
     typed = {"util": right.util, "sm_active_permille": [*right.sm_active_permille, 0]}
     assert TRAP.practise(OPEN, watched, typed).build_share == 3 / 8
+
+
+def test_a_draw_whose_last_kernel_waited_for_nobody_is_drawn_again():
+    """On the first draw for this name the second service's kernel starts last."""
+    course = Course.of("course 102", b"secret 102")
+    story = READ.puzzle(course, "p102")
+    (waited,) = story.ledger.of(Waited)
+    assert reading.last_kernel(story.runs).stream == waited.stream
