@@ -99,3 +99,9 @@ def test_a_size_is_judged_on_fresh_requests_and_neither_end_is_near_the_cheapest
     assert SIZE.practise(course_of(0), puzzle, {"block": block}).build_share == 0.5
     short = replace(puzzle, fresh=(block_size.Served(1, 1),) * 9)  # here blocks of one token strand nothing
     assert SIZE.practise(course_of(0), short, {"block": block}).build_share == 0.0
+
+
+def test_a_figure_of_mean_length_that_is_also_near_a_tenth_of_the_right_one_is_told_as_the_former():
+    course, sheet = course_of(110), SHEETS["block_size"]
+    typed = sheet.wrong["mean-length"].hands_in(course, "p110")
+    assert answered(sheet, typed, course, Commitments("p110")).tag == "mean-length"

@@ -231,12 +231,12 @@ def _tag(puzzle: Choice, answered: dict, over: float | None, figures: dict) -> s
         return next((tag for tag, guess in guesses.items() if guess == block), "other-size")
     right = _figures(puzzle, block)
     wrong = [name for name in figures if not figures[name]]
-    if all(_percent(answered.get(name), right[name]) for name in wrong):
-        return "percent"
     if wrong == ["stranded_permille"] and _near(answered.get(wrong[0]), _mean_length(puzzle, block)):
         return "mean-length"
     if wrong == ["hit_loss_permille"] and _near(answered.get(wrong[0]), _all_or_nothing(puzzle, block)):
         return "all-or-nothing"
+    if all(_percent(answered.get(name), right[name]) for name in wrong):
+        return "percent"
     return "other-figure"
 
 
