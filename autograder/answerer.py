@@ -14,6 +14,7 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import final
@@ -97,7 +98,10 @@ def serve(path: str | Path, hello: list, make: Callable) -> bool:
 
 
 def plain(value: object, depth: int = 8) -> object:
-    """``value`` as exact JSON types; NumPy numbers become numbers, tuples lists. Raises ``Unsendable``."""
+    """``value`` as exact JSON types; NumPy numbers become numbers, what has an order a list, mappings objects.
+
+    A ``Counter`` or a ``deque`` says the same as a dict or a list. A set has no order and is ``Unsendable``.
+    """
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
@@ -111,9 +115,9 @@ def plain(value: object, depth: int = 8) -> object:
         return value
     if depth == 0:
         raise Unsendable("the answer is nested more than 8 deep")
-    if kind in (list, tuple):
+    if isinstance(value, (list, tuple, deque)):
         return [plain(item, depth - 1) for item in value]
-    if kind is dict:
+    if isinstance(value, dict):
         if not all(type(key) is str for key in value):
             raise Unsendable("the keys of an answer must be text")
         return {key: plain(item, depth - 1) for key, item in value.items()}

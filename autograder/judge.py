@@ -122,7 +122,9 @@ def answered_form(exercise: Exercise, said: Commitments, kinds: dict[str, type])
         value = said.answered.get(name)
         if value is None:
             problems.append(f"{name}: not answered yet")
-        elif type(value) is not kinds[name]:
+        elif type(value) is not kinds[name] or (
+            type(value) is list and any(type(n) is not int for n in value)
+        ):
             wanted = {int: "a whole number", list: "a list of whole numbers"}.get(kinds[name], "a name")
             problems.append(f"{name}: {value!r} is not {wanted}")
     note = "Complete; it is graded when you hand in." if not problems else "; ".join(problems) + "."

@@ -4,6 +4,7 @@ A case is whatever an exercise draws. Playing it gives an ``Outcome``: how far t
 rule's, whether a safety law broke, and the first fault with its tag.
 """
 
+import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -41,6 +42,8 @@ FAULTS = {  # tag -> (the rule, the question), for answers that never were one
     ),
     "not-solved": ("This is yours to write.", "What is the first thing the rule asks for?"),
 }
+_ASKED = ("new", "place", "reclaim", "take", "give", "trim", "missing", "grow", "slots", "reads", "drop")
+_ASKED += ("admit", "append", "fork", "finish")  # names of the judge's own, which hold nothing that was asked
 _CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
@@ -165,18 +168,27 @@ def shown_small(
 
 
 def said_of(outcome: Outcome, *, quoting: bool, what: str = "your code") -> str:
-    """What the learner's side did instead of answering. Not ``quoting``: without an exception's own text."""
+    """What the learner's side did instead of answering.
+
+    Not ``quoting``: without a word of the learner's side, whose code has read a graded input.
+    """
     numbers = outcome.numbers
     line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
     method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', what)}`"
+    if not quoting and numbers.get("method") not in _ASKED:
+        method = what
     text = numbers.get("text") if quoting else ""
     if outcome.tag == "not-solved":
         return f"{method} is not solved yet{line}"
+    kind = str(numbers.get("type", ""))
+    if not quoting and not isinstance(getattr(builtins, kind, None), type):
+        kind = ""
     if outcome.tag == "raised":
-        return f"{method} raised {numbers.get('type', 'an exception')}{f': {text}' if text else ''}{line}"
+        return f"{method} raised {kind or 'an exception'}{f': {text}' if text else ''}{line}"
     if outcome.tag == "too-long":
         return f"{method} went on until it was interrupted{line}"
-    return f"{outcome.tag}: {numbers.get('text', 'no usable answer')}{line}"
+    text = numbers.get("text") if outcome.tag in BROKEN else text  # those are the judge's own words
+    return f"{outcome.tag}: {text or 'no usable answer'}{line}"
 
 
 def told(

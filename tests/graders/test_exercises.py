@@ -13,7 +13,7 @@ import pytest
 
 import gpulab
 from autograder.channel import AnswerFault, InProcess
-from autograder.checks import exercises, texts
+from autograder.checks import exercises, played, texts
 from autograder.course import Course
 from autograder.judge import Sitting
 from autograder.verdict import Commitments
@@ -86,6 +86,46 @@ def test_a_constant_answer_earns_at_most_a_quarter(name, n, no_pictures):
         for k in range(times)
     ]
     assert sum(score.build_share for score in shares) / times <= 0.25
+
+
+@pytest.mark.parametrize("name", [name for name in SHEETS if name not in BUILDS])
+def test_what_the_form_check_calls_complete_is_never_wrong_for_its_type_alone(name):
+    sheet, course = SHEETS[name], course_of(0)
+    right = sheet.right(course, "ann")
+    for field, value in right.items():
+        for other in retyped(value):
+            said = Commitments.read({"learner": "ann", "answered": right | {field: other}})
+            if not exercises()[name].visible(course, said, None).tag:
+                assert score_of(sheet, said.answered, course, "ann", said).build_share == 1.0, (field, other)
+
+
+def retyped(value):
+    """``value`` as somebody may type or compute it who does not look at types."""
+    if type(value) is list:
+        return [[other, *value[1:]] for other in retyped(value[0])]
+    return [float(value), str(value)] if type(value) is int else []
+
+
+@pytest.mark.parametrize("name", [n for n in BUILDS if n.startswith("01.") or exercises()[n].function])
+def test_what_is_wrong_on_graded_inputs_alone_is_judged_and_told_without_a_number(
+    name, no_pictures, monkeypatch
+):
+    """As where a rare branch is wrong: no public case shows it."""
+    monkeypatch.setattr(played, "PLAYS", 20)
+    sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
+    for wrong in sheet.wrong.values():
+        made = iter(range(10_000))
+
+        def make(made=made, wrong=wrong, **settings):
+            thing = wrong.hands_in if next(made) < played.CASES else sheet.right
+            return SimpleNamespace(**{exercise.function: thing})
+
+        asker = InProcess(make)
+        score = exercise.grade(course, Commitments("ann"), asker)
+        asker.close()
+        assert (score.tag, score.feedback.where) == (wrong.tag, "")
+        assert score.feedback.question.endswith("?")
+        assert not set("{}") & set(score.text)
 
 
 def shipped():
@@ -225,3 +265,85 @@ def test_the_message_shown_is_one_that_the_judge_really_sends(name):
     for method, kinds in asked:
         assert (method, kinds) in heard, f"{method}{kinds} was shown but never asked; asked were {heard[:5]}"
     assert "judge: " in texts.message(exercise, course)
+
+
+@pytest.mark.parametrize("tag", ["raised", "unsendable", "too-long", "not-solved"])
+def test_nothing_that_the_learners_side_says_of_a_graded_input_is_told(tag):
+    """The name of a type or of a method may hold what was asked as well as a text may."""
+    secret = {"type": "Size4096", "text": "size 4096", "method": "take_4096"}
+    outcome = played.Outcome(lawful=False, tag=tag, numbers=secret)
+    assert "4096" not in "".join(played.told(outcome, {}, "", event="").lines())
+    assert "4096" in "".join(played.told(outcome, {}, played.PUBLIC, event="").lines())
+
+
+ODD = (
+    None,
+    True,
+    -1,
+    10**1200,
+    1.5,
+    "x",
+    {"a": 1},
+    [[]],
+    [None],
+    [True],
+    [10**1200, None],
+    ["grow", 10**1200],
+)
+ODD += (["grow", True], ["chunk", None], [[None], []], [[], [10**1200]], [[0, [None]]])
+TOLD = {
+    "reclaim",
+    "give",
+    "grow",
+    "grown",
+    "reached",
+    "fork",
+}  # whose answers nobody reads, but for 02.pool's give
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
+def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(
+    name, monkeypatch, no_pictures
+):
+    monkeypatch.setattr(played, "PLAYS", 0)
+    sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
+    told = TOLD - ({"give"} if name == "02.pool" else set())
+    for method in sorted(methods_of(sheet, course) - told):
+        for value in ODD:
+            asker = InProcess(SaysOnce(sheet, method, value))
+            score = exercise.visible(course, Commitments("ann"), asker)
+            asker.close()
+            assert score.build_share <= 1.0
+            assert score.text
+            assert score.html
+
+
+class SaysOnce:
+    """Makes the right object, whose second answer (a function's first) to ``method`` is ``value``."""
+
+    def __init__(self, sheet, method="", value=None):
+        self.function, self.right = exercises()[sheet.exercise].function, sheet.right
+        self.method, self.value, self.seen = method, value, set()
+
+    def __call__(self, **settings):
+        right = SimpleNamespace(**{self.function: self.right}) if self.function else self.right(**settings)
+        outer, count = self, iter(range(1 if self.function else 0, 1_000_000))
+
+        class Object:
+            def __getattr__(self, method):
+                outer.seen.add(method)
+                said = getattr(right, method)
+                if method == outer.method and next(count) == 1:
+                    return lambda *arguments: (said(*arguments), outer.value)[1]
+                return said
+
+        return Object()
+
+
+def methods_of(sheet, course):
+    """The methods that the judge asks a right object for."""
+    listener = SaysOnce(sheet)
+    asker = InProcess(listener)
+    exercises()[sheet.exercise].visible(course, Commitments("ann"), asker)
+    asker.close()
+    return listener.seen

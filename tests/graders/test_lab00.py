@@ -6,6 +6,7 @@ from autograder.checks import exercises
 from autograder.checks.lab00 import reading
 from autograder.checks.lab00.phases import MS
 from autograder.course import Course
+from autograder.verdict import Commitments
 from gpulab.report.audit import check
 from gpulab.telemetry.events import Claimed, Ended, Freed, Granted, Launched, Marked, Sent, Started, Waited
 from gpulab.telemetry.ledger import Ledger
@@ -147,3 +148,32 @@ def test_an_answer_of_another_form_earns_nothing_and_breaks_nothing(odd):
 def test_learners_have_tasks_of_their_own(exercise):
     texts = {exercise.puzzle(OPEN, name).text() for name in LEARNERS}
     assert len(texts) == len(LEARNERS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ({"tells": "sm_active_permille"}, "tells: write 'util' or 'sm_active'."),
+        ({"util": [100, 100]}, "util: three readings, one a phase."),
+        ({"util": [100, 100, 50.0]}, "util: [100, 100, 50.0] is not a list of whole numbers."),
+        ({}, "Complete; it is graded when you hand in."),
+    ],
+)
+def test_the_form_of_the_readings_is_told_before_it_costs_marks(typed, says):
+    answered = {"util": [1, 2, 3], "sm_active_permille": [1, 2, 3], "tells": "util"} | typed
+    assert TRAP.visible(OPEN, Commitments("ann", answered=answered), None).notes == (says,)
+
+
+def test_a_list_that_is_longer_than_the_phases_has_no_right_reading():
+    watched = TRAP.puzzle(OPEN, "ann")
+    right = watched.run()[1]
+    typed = {"util": right.util, "sm_active_permille": [*right.sm_active_permille, 0]}
+    assert TRAP.practise(OPEN, watched, typed).build_share == 3 / 8
+
+
+def test_a_draw_whose_last_kernel_waited_for_nobody_is_drawn_again():
+    """On the first draw for this name the second service's kernel starts last."""
+    course = Course.of("course 102", b"secret 102")
+    story = READ.puzzle(course, "p102")
+    (waited,) = story.ledger.of(Waited)
+    assert reading.last_kernel(story.runs).stream == waited.stream

@@ -234,3 +234,30 @@ def test_an_answer_that_is_no_list_is_told_so_and_no_pair_that_does_not_exist(na
         for answer in (None, 3, {"id": 1}):
             event, _ = asked.names(case, answer, asked.right(case))
             assert event.startswith("your answer is no list")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_everybody_is_shown_can_be_counted_and_one_loss_stands_out(number):
+    course, learner = COURSES[number % 2], f"learner {number}"
+    grants = exercises()["01.overlap"].puzzle(course, learner).grants
+    assert 2 <= len(references.overlaps(grants)) <= 7
+    run = exercises()["01.choice"].puzzle(course, learner)
+    assert 3 <= len(references.choices(*run.arguments())) <= 12
+    whole = references.account(*exercises()["01.account"].puzzle(course, learner).arguments())
+    most, second = sorted((whole[name] for name in account.LOSSES), reverse=True)[:2]
+    assert most > 1.2 * second
+
+
+@pytest.mark.parametrize("empty", ["size", "time"])
+def test_who_counts_what_holds_nothing_loses_marks(empty):
+    """An empty grant inside another one meets it for who looks at the edges alone."""
+
+    def counts(grants):
+        widened = {
+            "size": lambda g: g | {"size": g["size"] or 1},
+            "time": lambda g: g | {"end": max(g["end"], g["start"] + 1)},
+        }
+        return references.overlaps([widened[empty](g) for g in grants])
+
+    for course in COURSES:
+        assert graded(SHEETS["01.overlap"], counts, course, Commitments())[0].build_share < 0.85

@@ -1,6 +1,7 @@
 """02.pool: its programs hold their traps, its two rules are what they say, and each wrong answer has a name."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,44 @@ def test_feedback_shows_the_first_free_that_need_not_have_gone_to_the_device():
     assert said.where == played.PUBLIC
     assert said.picture.svg().startswith("<svg")
     assert said.expected.endswith("in the pool's calls, as the reference takes")
+
+
+class Tightest(MyPool):
+    """Asks the device for what is asked, and takes the tightest free chunk that strands no more than it may."""
+
+    def take(self, size, stream):
+        limit = self.rules["stranded_percent"]
+        fitting = [
+            chunk
+            for chunk, waits_for in self.idle.items()
+            if 0 <= 100 * (self.sizes[chunk] - size) <= limit * self.sizes[chunk]
+            and waits_for in (stream, None)
+        ]
+        if not fitting:
+            return ["grow", size]
+        best = min(fitting, key=self.sizes.get)
+        self.idle.pop(best)
+        return ["chunk", best]
+
+
+def test_what_reaches_full_marks_by_another_rule_hears_no_word():
+    score = graded(POOL, Tightest, course_of(0), Commitments("ann"))[0]
+    assert (score.build_share, score.tag, score.feedback) == (1.0, "", None)
+
+
+def test_who_is_as_quick_as_the_reference_is_never_called_slow():
+    for number in range(20):
+        program = small_case(Course.self_study().public("reference", number), RULES)
+        program = replace(program, tensors=program.tensors[:4])  # cut down, as for feedback
+        asker = InProcess(MyPool)
+        outcome = play_case(program, RULES, asker)
+        asker.close()
+        assert (outcome.way, outcome.tag) == (1.0, "")
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_on_everybody_s_own_program_one_kind_of_time_stands_out(number):
+    program = EXERCISE.puzzle(course_of(0), f"learner {number}")
+    parts = EXERCISE.parts(program)
+    most, second = sorted((getattr(parts, f"{kind}_ns") for kind in EXERCISE.causes), reverse=True)[:2]
+    assert 5 * most >= 6 * second

@@ -1,6 +1,7 @@
 """03.prefix-trace and 03.block-size: the published trace, no constant over forty learners, what is told."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,21 @@ def test_the_form_is_looked_at_before_handing_in():
         TRACE.visible(course_of(0), said, None).notes[0]
         == "free_queue: 7 is not a list of whole numbers; third_gets: not answered yet."
     )
+
+
+@pytest.mark.parametrize("learner", ["ann", "bob", "cho", "dee"])
+def test_a_size_is_judged_on_fresh_requests_and_neither_end_is_near_the_cheapest(learner):
+    puzzle = SIZE.puzzle(course_of(0), learner)
+    block = block_size.best(puzzle)
+    for end in (block_size.SIZES[0], block_size.SIZES[-1]):
+        assert puzzle.price(end, puzzle.fresh) > (1 + block_size.FAR) * puzzle.price(block, puzzle.fresh)
+
+    assert SIZE.practise(course_of(0), puzzle, {"block": block}).build_share == 0.5
+    short = replace(puzzle, fresh=(block_size.Served(1, 1),) * 9)  # here blocks of one token strand nothing
+    assert SIZE.practise(course_of(0), short, {"block": block}).build_share == 0.0
+
+
+def test_a_figure_of_mean_length_that_is_also_near_a_tenth_of_the_right_one_is_told_as_the_former():
+    course, sheet = course_of(110), SHEETS["block_size"]
+    typed = sheet.wrong["mean-length"].hands_in(course, "p110")
+    assert answered(sheet, typed, course, Commitments("p110")).tag == "mean-length"

@@ -109,3 +109,46 @@ def test_a_table_that_keeps_blocks_is_lawful_and_told_which_sequence_keeps_them(
     assert score.feedback.event.startswith("#")
     assert str(RULES["window_tokens"]) in score.feedback.question
     assert score.feedback.picture is not None
+
+
+def test_what_went_back_is_lost_so_that_who_reads_it_reads_nothing():
+    case = graded_case(COURSE.graded(EXERCISE.id, 0), RULES, 0)
+    books, tables = grown(case)
+    free = [block for blocks in tables.blocks.values() for block in blocks if block in books._free]
+    assert free
+    for block in free:
+        assert numpy.isnan(books.pool[:, block * books.b : (block + 1) * books.b]).all()
+
+
+def test_a_window_read_twice_is_not_the_window_though_attention_is_the_same():
+    class Twice(MyTables):
+        def reads(self, seq):
+            return 2 * super().reads(seq)
+
+    score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, Twice, COURSE, Commitments("ann"))[0]
+    assert (score.build_share, score.tag) == (0.0, "other-slot")
+
+
+def test_tables_that_agree_with_themselves_but_not_with_the_contract_lose_marks():
+    """The last place of a block first: what is written is read again, yet no kernel would find it."""
+
+    class Backwards(MyTables):
+        def slots(self, *asked):
+            b = self.block_tokens
+            return [slot // b * b + b - 1 - slot % b for slot in super().slots(*asked)]
+
+    score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, Backwards, COURSE, Commitments("ann"))[0]
+    assert (score.build_share, score.tag) == (0.30, "other-slot")
+
+
+def test_a_table_is_read_again_when_another_sequence_has_grown():
+    class LastGrown(MyTables):
+        def grow(self, seq, length, blocks):
+            self.last = seq
+            super().grow(seq, length, blocks)
+
+        def reads(self, seq):
+            return super().reads(self.last)
+
+    score = graded(loaded("sheet_lab03_block_table").BLOCK_TABLE, LastGrown, COURSE, Commitments("ann"))[0]
+    assert (score.build_share, score.tag) == (0.0, "shared-list")

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections import Counter, defaultdict, deque, namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,9 @@ from autograder.answerer import Answerer, TimeNet, TookTooLong, Unsendable, plai
 from autograder.channel import AnswerFault, InProcess, OverSocket
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+Pair = namedtuple("Pair", "first last")
 
 
 class Equal:
@@ -94,6 +98,10 @@ ANSWERS = {
     "numpy": lambda: np.int64(4096),
     "numpy float": lambda: np.float32(0.5),
     "tuple": lambda: (1, True, None, "a", 2.5),
+    "counter": lambda: Counter(used=3),
+    "default": lambda: defaultdict(int, used=np.int64(3)),
+    "deque": lambda: deque([1, 2]),
+    "named tuple": lambda: Pair(1, 2),
     "text": lambda: "0",
     "true": lambda: True,
     "half": lambda: 0.5,
@@ -107,6 +115,10 @@ CARRIED = {
     "numpy": 4096,
     "numpy float": 0.5,
     "tuple": [1, True, None, "a", 2.5],
+    "counter": {"used": 3},
+    "default": {"used": 3},
+    "deque": [1, 2],
+    "named tuple": [1, 2],
     "text": "0",
     "true": True,
     "half": 0.5,

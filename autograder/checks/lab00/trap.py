@@ -11,7 +11,8 @@ from autograder.verdict import Commitments, Feedback, Score
 from gpulab.telemetry.ledger import Ledger
 
 COUNTERS = ("util", "sm_active_permille")
-TELLS = "sm_active"  # it differs between a card that works and one that holds one block; util does not
+CHOICES = ("util", "sm_active")
+TELLS = CHOICES[1]  # it differs between a card that works and one that holds one block; util does not
 UNITS = 8  # each of six readings one, which counter tells two
 
 _QUESTIONS = {
@@ -73,7 +74,16 @@ class Trap(Exercise):
         return Score(self.id, 0.0, 0.0, tag, notes, told, build_share=share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        return answered_form(self, said, dict(zip(self.fields, (list, list, str), strict=True)))
+        form = answered_form(self, said, dict(zip(self.fields, (list, list, str), strict=True)))
+        if not form.tag:
+            wrong = [
+                f"{name}: three readings, one a phase" for name in COUNTERS if len(said.answered[name]) != 3
+            ]
+            if said.answered["tells"] not in CHOICES:
+                wrong.append(f"tells: write {' or '.join(map(repr, CHOICES))}")
+            if wrong:
+                return replace(form, tag="not-answered", notes=("; ".join(wrong) + ".",))
+        return form
 
 
 def _share(puzzle: Watched, hits: set[tuple[str, int]], tells: bool) -> float:

@@ -101,24 +101,22 @@ class PoolExercise(Exercise):
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))
         points = build_points(self.points, predicted, reconciled, share)
-        said_of = feedback(course, outcomes, asker)
-        notes = (noted, shown, note)
-        return Score(self.id, points, self.points, tag_of(outcomes), notes, said_of, said.learner, share)
+        tag, notes = tag_of(outcomes) if share < 1 else "", (noted, shown, note)
+        said_of = feedback(course, outcomes, tag, asker)
+        return Score(self.id, points, self.points, tag, notes, said_of, said.learner, share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
         cases = [graded_case(course.public(self.id, n), rules) for n in range(2)]
         outcomes = judged(cases, lambda case: play_case(case[0], rules, asker, *case[1:]))
         share, note = share_of_standard(outcomes)
-        points = as_points(share * 0.7, self.points)
-        said_of = feedback(course, outcomes, asker)
-        tag = tag_of(outcomes)
+        points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
+        said_of = feedback(course, outcomes, tag, asker)
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)
 
 
-def feedback(course: Course, outcomes: list[Outcome], asker: Asker) -> Feedback | None:
-    """The fault on a small public program with the same tag; nothing of a graded one is shown."""
-    tag = tag_of(outcomes)
+def feedback(course: Course, outcomes: list[Outcome], tag: str, asker: Asker) -> Feedback | None:
+    """The fault ``tag`` on a small public program; nothing of a graded one is shown."""
     if not tag:
         return None
     rules = course.rules[PoolExercise.id]

@@ -131,7 +131,7 @@ class BlockSize(Exercise):
         return Score(self.id, 0.0, 0.0, tag, (note, noted), said_of, build_share=share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        answered = {name: _whole(value) for name, value in said.answered.items()}
+        answered = {n: value if n == "block" else _whole(value) for n, value in said.answered.items()}
         return answered_form(self, replace(said, answered=answered), dict.fromkeys(self.fields, int))
 
 
@@ -231,12 +231,12 @@ def _tag(puzzle: Choice, answered: dict, over: float | None, figures: dict) -> s
         return next((tag for tag, guess in guesses.items() if guess == block), "other-size")
     right = _figures(puzzle, block)
     wrong = [name for name in figures if not figures[name]]
-    if all(_percent(answered.get(name), right[name]) for name in wrong):
-        return "percent"
     if wrong == ["stranded_permille"] and _near(answered.get(wrong[0]), _mean_length(puzzle, block)):
         return "mean-length"
     if wrong == ["hit_loss_permille"] and _near(answered.get(wrong[0]), _all_or_nothing(puzzle, block)):
         return "all-or-nothing"
+    if all(_percent(answered.get(name), right[name]) for name in wrong):
+        return "percent"
     return "other-figure"
 
 

@@ -68,7 +68,8 @@ def _step(books: Books, name: str, length: int, asker: Asker, outcome: Outcome) 
     books.write(name, start, got)
     for other in books.sequences:
         right, got = books.reads(other), asker.ask("reads", [other])
-        fits = _numbers(got) and bool(got) and all(0 <= slot < books.pool.shape[1] for slot in got)
+        fits = _numbers(got) and 0 < len(got) == len(set(got))  # twice the same tokens attend to the same
+        fits = fits and all(0 <= slot < books.pool.shape[1] for slot in got)
         if not fits or not books.attended(other, got):
             tag = _misread(books, other, right, got, name)
             return _broke(outcome, tag, f"reads({other!r}) is {_few(right)}", _few(got))

@@ -100,7 +100,8 @@ def feedback(
                     picture=picture,
                     named=named,
                 )
-    return told(found, reading.sentences(), "", event="")
+    unnamed = {name: (sentence, reading.open) for name, (sentence, _) in reading.sentences().items()}
+    return told(found, unnamed, "", event="")  # no question may be quoted, so no number is at hand
 
 
 def _wrong(reading: Reading, case: list, asker: Asker) -> Iterable[tuple[object, Outcome]]:
