@@ -176,6 +176,7 @@ def summarize(ledger: Ledger, slo: Slo | Mapping[str, Slo] | None = None) -> Sum
     Raises:
         BrokenLaw: the ledger contradicts itself; the audit says where first.
     """
+    waiting = Waiting(ledger).requests  # says what is wrong before tokens are counted
     tenants = {fact.tenant for fact in ledger.of(Arrived)}
     requests, tokens, gap = Requests(), Tokens(), Gap(tenants)
     for serial, fact in enumerate(ledger):
@@ -183,7 +184,7 @@ def summarize(ledger: Ledger, slo: Slo | Mapping[str, Slo] | None = None) -> Sum
         tokens.note(fact, served)
         if tenants and (served or type(fact) is Stepped):
             gap.note(tokens.service, requests.tenants_waiting)
-    times = tuple(_times(waited, requests, tokens) for waited in Waiting(ledger).requests)
+    times = tuple(_times(waited, requests, tokens) for waited in waiting)
     found = sum(job.found for job in tokens.jobs.values())
     needed = found + sum(job.computed for job in tokens.jobs.values())
     return Summary(

@@ -60,5 +60,9 @@ def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, 
     assert [(violation.law, violation.event) for violation in audit(facts)] == [(law, event)]
 
 
+def test_serials_of_work_may_be_any_numbers():
+    assert audit([DEVICE, Marked(1, -5, "a"), Waited(2, -4, "b", -5)]) == []
+
+
 def test_every_law_of_work_has_a_ledger_that_breaks_it():
     assert {law for law, _, _ in BROKEN.values()} == set(WORK_LAWS)
