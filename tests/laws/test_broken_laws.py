@@ -1,6 +1,7 @@
 """Whatever is wrong with a ledger, its readers say so: no reader stops with anything but a sentence."""
 
 from dataclasses import fields, replace
+from itertools import pairwise
 from random import Random
 
 from hypothesis import given
@@ -88,7 +89,7 @@ def spoilt(seed: int) -> list:
                     facts[here], field, draw.choice(VALUES.get(type(getattr(facts[here], field)), SHAPES))
                 )
         facts = facts or [Closed(0)]
-    for before, fact in zip(facts, facts[1:], strict=False):
+    for before, fact in pairwise(facts):
         fact.time_ns = max(before.time_ns, fact.time_ns)
     return facts
 
