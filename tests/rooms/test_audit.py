@@ -110,6 +110,7 @@ BROKEN = {
         [OPEN, *held(1, -1, shape=Units(1024)), Returned(2, 1, 0)],
         3,
     ),
+    "a stretch shorter than nothing": ("conservation", [OPEN, claimed(2), Refused(2, 2, 4096, -1)], 2),
     "all of a grant returned as a part of it": (
         "returned",
         [OPEN, *held(1, -1, shape=Units(1024)), Returned(2, 1, 1024)],
@@ -169,6 +170,22 @@ def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, 
         "gpulab.report.audit._unaccounted", lambda facts: []
     )  # the gauges know some laws, too
     assert [(violation.law, violation.event) for violation in audit(facts)] == [(law, event)]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        held(1, -1, 4096),
+        held(1, 4, 2, shape=Slots(2, (0, 4))),
+        held(1, -1, 2, shape=Slots(2, (0, 4))),
+        [claimed(1, 9, Units(9, divisible=True)), Granted(1, 1, -1, 5)],
+        [claimed(1), Granted(1, 1, 0, 2048)],
+        [claimed(1), Refused(1, 1, 4096, 0)],
+    ],
+    ids=["no address", "a slot", "no slot", "a part", "more", "no stretch"],
+)
+def test_what_a_shape_allows_breaks_no_law(facts):
+    assert audit([OPEN, *facts]) == []
 
 
 def test_what_was_returned_can_be_granted_again():
