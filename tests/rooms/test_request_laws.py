@@ -150,6 +150,17 @@ def test_the_story_is_that_of_the_request_and_of_its_claim():
     assert "2 jobs make a token each, 1 are ready" in broken.message
 
 
+def test_who_makes_no_token_may_hold_nothing():
+    not_ready = [*FIRST, *served(1, time_ns=4), Freed(4, 1), decodes(4, 1, 1, 3)]
+    elsewhere = [
+        *(*FIRST, Opened(4, "kv2", 20, "token"), came(1, 4), Claimed(4, 1, "kv2", 6, Units(6), "r1")),
+        *(Granted(4, 1, -1, 6), Stepped(6, "kv2", 4, 1, 0, 0, 2000, 0, 0), Prefilled(6, 1, 3)),
+        *(Freed(6, 0), Stepped(8, "kv2", 6, 1, 1, 3, 2000, 0, 0)),
+    ]
+
+    assert audit(not_ready) == audit(elsewhere) == []
+
+
 def test_jobs_of_two_devices_step_apart():
     facts = [
         *FIRST,
