@@ -157,8 +157,9 @@ def test_who_makes_no_token_may_hold_nothing():
         *(Granted(4, 1, -1, 6), Stepped(6, "kv2", 4, 1, 0, 0, 2000, 0, 0), Prefilled(6, 1, 3)),
         *(Freed(6, 0), Stepped(8, "kv2", 6, 1, 1, 3, 2000, 0, 0)),
     ]
+    no_request = [*FIRST, wants(9, "cache", 4), Granted(4, 9, -1, 6), Freed(4, 9), decodes(4, 1, 1, 3)]
 
-    assert audit(not_ready) == audit(elsewhere) == []
+    assert audit(not_ready) == audit(elsewhere) == audit(no_request) == []
 
 
 def test_jobs_of_two_devices_step_apart():
