@@ -83,6 +83,12 @@ BROKEN = {
     "a stretch that begins before the last was over": ("steps", [*FIRST, prompts(3, 5)], 6),
     "a stretch that ends at another time": ("steps", [OPEN, Stepped(5, "kv", 0, 2, 0, 0, 2000, 100, 0)], 1),
     "a stretch of no steps": ("steps", [OPEN, Stepped(0, "kv", 0, 0, 0, 0, 2000, 0, 0)], 1),
+    "fewer jobs than none": ("steps", [OPEN, Stepped(2, "kv", 0, 1, -1, 0, 2000, 0, 0)], 1),
+    "fewer tokens read than none": ("steps", [OPEN, Stepped(2, "kv", 0, 1, 0, -1, 2000, 0, 0)], 1),
+    "steps that get faster": ("steps", [OPEN, Stepped(2, "kv", 0, 1, 0, 0, 2000, -1, 0)], 1),
+    "a host that takes less than no time": ("steps", [OPEN, Stepped(2, "kv", 0, 1, 0, 0, 2000, 0, -1)], 1),
+    "nothing of a prompt": ("tokens", [OPEN, *served(0), prompts(0, 4), Prefilled(4, 0, 0)], 5),
+    "less than nothing kept": ("tokens", [*FIRST, Preempted(4, 0, -1)], 6),
     "more steps than any job has tokens": (
         "steps",
         [OPEN, Stepped(10**12, "kv", 0, 10**12, 0, 0, 1000, 0, 0)],

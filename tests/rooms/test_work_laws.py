@@ -46,6 +46,7 @@ BROKEN = {
     ),
     "a wait over before its mark": ("mark", [DEVICE, Waited(2, 1, "a", 0)], 1),
     "more multiprocessors than there are": ("sms", [DEVICE, Occupied(1, 5, 9)], 1),
+    "fewer multiprocessors busy than none": ("sms", [DEVICE, Occupied(1, -1, 0)], 1),
     "busy multiprocessors without a block": ("sms", [DEVICE, Occupied(1, 3, 2)], 1),
     "blocks on no multiprocessor": ("sms", [DEVICE, Occupied(1, 0, 2)], 1),
 }
