@@ -44,7 +44,7 @@ class Backing:
                 raise refused(pool, claim, rounded, growth[1])
             self.hand_back(chunks)
             growth = self._ask(claim, books.growth(wanted, stream))
-        del self.waiting[claim]
+        self.waiting.pop(claim, None)
         chunk = self._take(growth, rounded, wanted, stream)
         try:
             pool.grown(chunk.start, chunk.size, stream)
@@ -101,7 +101,7 @@ class Backing:
 
     def _take(self, growth: tuple[int, int], rounded: int, wanted: int, stream: int) -> Chunk:
         """Have what the device grants: ``growth`` as one piece, or each page by a claim of its own."""
-        pool, unmet = self.pool, [growth[0]]
+        pool, unmet = self.pool, [growth[0]] if growth[1] else []
 
         def granted(start: int, size: int) -> int:
             if size != growth[1] and unmet:
@@ -118,12 +118,15 @@ class Backing:
         return pool.segments.grow(wanted, stream, shelf, granted)
 
     def _ask(self, claim: int, need: int) -> tuple[int, int]:
-        """The claim on the device that waits for ``claim``, if it still asks for ``need`` bytes; or a new one."""
+        """The claim on the device that waits for ``claim``, if it still asks for ``need`` bytes; or a new one.
+
+        Pages that are mapped and free may be all that is needed: then nothing is claimed.
+        """
         if claim in self.waiting and self.waiting[claim][1] != need:
             self.leave(claim)
-        if claim not in self.waiting:
+        if need and claim not in self.waiting:
             self.waiting[claim] = self._claim(need), need
-        return self.waiting[claim]
+        return self.waiting.get(claim, (-1, 0))
 
     def _claim(self, size: int) -> int:
         serial, pool = self.pool.next_claim(), self.pool

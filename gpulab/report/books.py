@@ -56,6 +56,12 @@ class Books:
         """Take ``fact`` in; True if it concerns this resource and may change a term."""
         match fact:
             case Opened(resource=self.resource):
+                if fact.capacity < 0:
+                    raise BrokenLaw(
+                        f"#{serial}: {self.resource!r} opens with {fact.capacity:,} {fact.unit}. Run the audit.",
+                        law="opened",
+                        event=serial,
+                    )
                 self.add(0, fact.capacity)
             case Claimed(resource=self.resource) if fact.owner not in self.without:
                 self._claim(serial, fact)
@@ -67,7 +73,7 @@ class Books:
                 self._grant(serial, fact)
             case Granted() if fact.claim in self.outer:
                 if self.outer[fact.claim] is not None:
-                    raise _broken(serial, fact.claim, "does not wait", "waiting")
+                    raise broken(serial, fact.claim, "does not wait", "waiting")
                 self.outer[fact.claim] = fact.start, fact.size
                 self.add(fact.start, fact.size)
             case Used() if fact.claim in self.mine:
@@ -169,7 +175,7 @@ class Books:
 
     def _claim(self, serial: int, fact: Claimed) -> None:
         if fact.claim in self.mine:
-            raise _broken(serial, fact.claim, "was made before", "claimed")
+            raise broken(serial, fact.claim, "was made before", "claimed")
         self.mine[fact.claim] = fact.shape
         self.divisible = self.divisible or fact.shape.divisible
         self.placeless = self.placeless and type(fact.shape) is Units
@@ -183,21 +189,21 @@ class Books:
         self.cut(serial, fact.start, fact.size)
         if self.granted > self.capacity:
             said = f"makes {self.granted:,} granted of {self.capacity:,}"
-            raise _broken(serial, fact.claim, said, "capacity")
+            raise broken(serial, fact.claim, said, "capacity")
 
     def _use(self, serial: int, fact: Used) -> None:
         held = self.held.get(fact.claim)
         if held is None:
-            raise _broken(serial, fact.claim, "is not held", "held")
+            raise broken(serial, fact.claim, "is not held", "held")
         if not 0 <= fact.units <= held[1]:
-            raise _broken(serial, fact.claim, f"uses {fact.units:,} of {held[1]:,}", "used")
+            raise broken(serial, fact.claim, f"uses {fact.units:,} of {held[1]:,}", "used")
         self.used += fact.units - held[2]
         held[2] = fact.units
 
     def _take_part(self, serial: int, fact: Returned) -> None:
         held = self.held.get(fact.claim, (0, 0, 0))
         if held[0] >= 0 or not 0 < fact.units < held[1]:
-            raise _broken(serial, fact.claim, f"gives back {fact.units:,} of {held[1]:,}", "returned")
+            raise broken(serial, fact.claim, f"gives back {fact.units:,} of {held[1]:,}", "returned")
         held[1] -= fact.units
         self.granted -= fact.units
         self.used -= max(0, held[2] - held[1])  # idle units go first
@@ -206,18 +212,18 @@ class Books:
     def _grow(self, serial: int, fact: Grew) -> None:
         held = self.held.get(fact.claim)
         if held is None or held[0] >= 0 or fact.units <= 0:
-            raise _broken(serial, fact.claim, f"grows by {fact.units:,}", "returned" if held else "held")
+            raise broken(serial, fact.claim, f"grows by {fact.units:,}", "returned" if held else "held")
         held[1] += fact.units
         held[2] += fact.units
         self.granted += fact.units
         self.used += fact.units
         if self.granted > self.capacity:
             said = f"makes {self.granted:,} granted of {self.capacity:,}"
-            raise _broken(serial, fact.claim, said, "capacity")
+            raise broken(serial, fact.claim, said, "capacity")
 
     def _give_back(self, serial: int, claim: int) -> None:
         if claim not in self.held:
-            raise _broken(serial, claim, "is not held", "held")
+            raise broken(serial, claim, "is not held", "held")
         start, size, used = self.held.pop(claim)
         self.granted -= size
         self.used -= used
@@ -228,17 +234,17 @@ class Books:
         """A grant of the resource outside goes back: there is less to hold here."""
         extent = self.outer.pop(claim)
         if extent is None:
-            raise _broken(serial, claim, "is not held", "held")
+            raise broken(serial, claim, "is not held", "held")
         self.capacity -= extent[1]
         self.cut(serial, *extent)
         if self.granted > self.capacity:
             said = f"leaves {self.capacity:,} for {self.granted:,} granted"
-            raise _broken(serial, claim, said, "inside")
+            raise broken(serial, claim, said, "inside")
 
     def _leave(self, serial: int, claim: int) -> None:
         """End the claim's waiting."""
         if not self.line.remove(self.mine[claim].size, claim):
-            raise _broken(serial, claim, "does not wait", "waiting")
+            raise broken(serial, claim, "does not wait", "waiting")
 
     def _join(self, start: int, size: int) -> None:
         starts, lengths = self.starts, self.lengths
@@ -253,7 +259,8 @@ class Books:
             lengths.insert(index, size)
 
 
-def _broken(serial: int, claim: int, said: str, law: str) -> BrokenLaw:
+def broken(serial: int, claim: int, said: str, law: str) -> BrokenLaw:
+    """What to raise when fact #``serial`` says of ``claim`` what cannot be."""
     return BrokenLaw(
         f"#{serial}: claim {claim} {said} then. Run the audit for the story.", law=law, event=serial
     )

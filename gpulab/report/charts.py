@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpulab.report import drawing, glyphs
 from gpulab.report.account_picture import account_over_time
 from gpulab.report.comparisons import goodput, latency, waiting_bars
-from gpulab.report.frame import WIDTH, Frame, frame
+from gpulab.report.frame import WIDTH, Frame, frame, outside
 from gpulab.report.map_data import Subject, capacity_name, in_view, map_data, subject_of, words
 from gpulab.report.picture import Picture
 from gpulab.report.table import Table, exact_size, table
@@ -65,6 +65,8 @@ def memory_map(
     if subject is None:
         return _sentence(title or "Memory map", "The ledger holds no resource yet.", ledger)
     title = title or f"Memory map of {subject.name}"
+    if elsewhere := outside(ledger, t0, t1):
+        return _sentence(title, elsewhere, ledger)
     view = _view(ledger, subject, t0=t0, t1=t1, time=time, width=width)
     if any(life.start < 0 for life in in_view(subject.claims, view)):
         return _sentence(title, "These grants have no addresses: use_over_time shows how many.", ledger)
@@ -91,6 +93,8 @@ def use_over_time(
     if subject is None:
         return _sentence(title or "Use over time", "The ledger holds no resource yet.", ledger)
     title = title or f"Use of {subject.name} over time"
+    if elsewhere := outside(ledger, t0, t1):
+        return _sentence(title, elsewhere, ledger)
     view = _view(ledger, subject, t0=t0, t1=t1, time=time, width=width)
     series = {name: glyphs.steps(subject.levels, name, view) for name in drawing.SERIES}
     if subject.outer:

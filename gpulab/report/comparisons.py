@@ -31,17 +31,18 @@ def latency(
     and the largest. The axis is logarithmic when the largest value is 100 times the smallest or more.
 
     Raises:
-        ValueError: more than six runs, or a negative value.
+        ValueError: more than six runs, or a value that is negative or no number.
     """
     title = title or f"Distribution of {what}"
     _check_runs(values_ns)
+    for value in (value for values in values_ns.values() for value in values):
+        if not 0 <= value < float("inf"):  # NaN is neither
+            raise ValueError(f"{value!r} ns: a {what} is a number of ns, not negative")
     ordered = {name: sorted(values) for name, values in values_ns.items()}
     everything = [value for values in ordered.values() for value in values]
     twin = _latency_table(title, ordered, slo_ns)
     if not everything:
         return drawing.say(title, "There is no value to show.", twin)
-    if min(everything) < 0:
-        raise ValueError(f"{min(everything):,} ns: a {what} is not negative")
     largest = max([*everything, slo_ns or 0])
     step, unit = time_unit(largest)
     notes = [f"{len(everything):,} values"]

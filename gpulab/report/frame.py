@@ -61,8 +61,8 @@ def frame(
     Raises:
         ValueError: another ``time``, or a window that ends before it starts.
     """
-    start = ledger.start_ns if t0 is None else t0
-    end = ledger.end_ns if t1 is None else t1
+    end = max(ledger.end_ns, t0 or 0) if t1 is None else t1
+    start = min(ledger.start_ns, end) if t0 is None else t0
     if time not in ("auto", "steps", "ns") or end < start:
         raise ValueError(
             f"time={time!r}, t0={start:,}, t1={end:,}: time is 'auto', 'steps' or 'ns', and t1 is not before t0"
@@ -73,6 +73,15 @@ def frame(
         y_step, y_unit = _divisor(capacity, unit)
         return Frame(first, max(last, first + 1), True, 1, "event (# in the table)", y_step, y_unit, width)
     return window(start, end, capacity=capacity, unit=unit, width=width)
+
+
+def outside(ledger: Ledger, t0: int | None, t1: int | None) -> str:
+    """A sentence when ``t0`` to ``t1`` has nothing of the run; else nothing."""
+    start, end = ledger.start_ns, ledger.end_ns
+    begins, ends = start if t0 is None else t0, end if t1 is None else t1
+    if (begins <= end and ends >= start) or (None not in (t0, t1) and ends < begins):
+        return ""
+    return f"This part of the time is outside the run, which goes from {start:,} to {end:,} ns."
 
 
 def window(start: int, end: int, *, capacity: int, unit: str, width: int = WIDTH) -> Frame:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import final
 
-from gpulab.report.books import Books
-from gpulab.telemetry.events import Fact, Joined
+from gpulab.report.books import Books, broken
+from gpulab.telemetry.events import Claimed, Fact, Joined
 from gpulab.telemetry.shape import Free
 
 Bundle = dict[str, int]  # resource -> claim
@@ -30,10 +30,12 @@ class Joint:
     def note(self, serial: int, fact: Fact) -> bool:
         """Take ``fact`` in; True if it may change a term here."""
         if isinstance(fact, Joined):
-            parts = [self._bundle(fact.claim), self._bundle(fact.to)]
+            parts = [self._bundle(claim, serial) for claim in (fact.claim, fact.to)]
             joined = parts[0] | parts[1]
             self._bundles.update(dict.fromkeys(joined.values(), joined))
             return True
+        if isinstance(fact, Claimed) and any(fact.claim in books.mine for books in self._all.values()):
+            raise broken(serial, fact.claim, "was made before", "claimed")
         return any([books.note(serial, fact) for books in self._all.values()])
 
     def terms(self) -> tuple[int, ...]:
@@ -65,7 +67,7 @@ class Joint:
         """Claim, the units that it takes here, and all that it is joined to."""
         left = {name: books.capacity - books.granted for name, books in self._all.items()}
         for _, claim in self.here.line.entries:
-            bundle = self._bundle(claim)
+            bundle = self._bundles.get(claim, {self.resource: claim})
             wants = {name: self._all[name].mine[one].size for name, one in bundle.items()}
             if len(bundle) == 1 and self.here.mine[claim].divisible:
                 wants[self.resource] = min(wants[self.resource], left[self.resource])
@@ -86,8 +88,9 @@ class Joint:
         layout |= {name: after for name, (_, after) in got.items()}
         return units[self.resource]
 
-    def _bundle(self, claim: int) -> Bundle:
-        if claim not in self._bundles:
-            name = next(name for name, books in self._all.items() if claim in books.mine)
-            self._bundles[claim] = {name: claim}
-        return self._bundles[claim]
+    def _bundle(self, claim: int, serial: int) -> Bundle:
+        """What ``claim`` is joined to so far, itself among it."""
+        name = next((name for name, books in self._all.items() if claim in books.mine), None)
+        if name is None:
+            raise broken(serial, claim, "is joined and was not made", "joined")
+        return self._bundles.get(claim, {name: claim})

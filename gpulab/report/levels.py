@@ -20,7 +20,8 @@ def levels(ledger: Ledger) -> list[str]:
     for resource in opened:
         inner = [other.resource for other in opened if other.inside == resource.resource]
         found.append(f"{resource.resource}→{', '.join(inner) or 'extent'}")
-    return found + [f"{name}→extent" for name in dict.fromkeys(r.inside for r in opened if r.inside)]
+    around = {other.inside for other in opened}
+    return found + [f"{name}→extent" for name in dict.fromkeys(r.resource for r in opened) if name in around]
 
 
 def instants(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, "Level", set[int]]]:

@@ -179,6 +179,7 @@ def summarize(
     Raises:
         BrokenLaw: the ledger contradicts itself; the audit says where first.
     """
+    waiting = waiting or Waiting(ledger)  # says what is wrong before tokens are counted
     tenants = {fact.tenant for fact in ledger.of(Arrived)}
     requests, tokens, gap = Requests(), Tokens(), Gap(tenants)
     for serial, fact in enumerate(ledger):
@@ -186,7 +187,7 @@ def summarize(
         tokens.note(fact, served)
         if tenants and (served or type(fact) is Stepped):
             gap.note(tokens.service, requests.tenants_waiting)
-    times = tuple(_times(waited, requests, tokens) for waited in (waiting or Waiting(ledger)).requests)
+    times = tuple(_times(row, requests, tokens) for row in waiting.requests)
     found = sum(job.found for job in tokens.jobs.values())
     needed = found + sum(job.computed for job in tokens.jobs.values())
     return Summary(

@@ -6,6 +6,10 @@ from typing import final
 from gpulab.errors import BrokenLaw
 from gpulab.telemetry.events import Stepped
 
+MOST_STEPS = (
+    1 << 24
+)  # of a stretch, more than any model's context holds: one broken line does not stop a reader
+
 
 @final
 class Stretches:
@@ -49,6 +53,8 @@ def fault_of(fact: Stepped, before_ns: int | None) -> str | None:
         return f"a stretch of {fact.resource!r} begins at {fact.start_ns:,} ns, before {before_ns:,} ns, the end of the last"
     if fact.steps < 1 or fact.jobs < 0 or fact.kv_tokens < 0 or fact.slope_ps < 0:
         return f"{fact.steps:,} steps of {fact.jobs:,} jobs with {fact.kv_tokens:,} tokens, slope {fact.slope_ps:,} ps"
+    if fact.steps > MOST_STEPS:
+        return f"{fact.steps:,} steps of one stretch; no job makes more than {MOST_STEPS:,} tokens"
     if fact.end_of(fact.steps) != fact.time_ns:
         return f"{fact.steps:,} steps from {fact.start_ns:,} ns end at {fact.end_of(fact.steps):,} ns, not {fact.time_ns:,}"
     if not 0 <= fact.host_ns * 1000 <= fact.base_ps:

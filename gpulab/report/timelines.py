@@ -14,7 +14,7 @@ from gpulab.report.activity import (
     of_requests,
     of_streams,
 )
-from gpulab.report.frame import WIDTH, Frame, frame
+from gpulab.report.frame import WIDTH, Frame, frame, outside
 from gpulab.report.lifetimes import Lifetimes, When
 from gpulab.report.map_data import capacity_name, subject_of
 from gpulab.report.picture import Picture
@@ -65,10 +65,10 @@ def lanes(
         nothing = "The ledger holds no claims."
     else:
         raise ValueError(f"by={by!r}: lanes are by 'stream', 'sm' or 'request'")
-    shown = in_view(activity, view)
-    if not shown.parts:
-        missing = "Nothing ran in this part of the time." if activity.parts else nothing
-        return drawing.say(title, missing, table(ledger))
+    shown, elsewhere = in_view(activity, view), outside(ledger, t0, t1)
+    if elsewhere or not shown.parts:
+        missing = elsewhere or "Nothing ran in this part of the time."
+        return drawing.say(title, missing if activity.parts else nothing, table(ledger))
     return _lanes(shown, view, title)
 
 
@@ -90,6 +90,8 @@ def queue_over_time(
     if subject is None:
         return drawing.say(title or "Queue over time", "The ledger holds no resource yet.", table(ledger))
     title = title or f"Queue of {subject.name} over time"
+    if elsewhere := outside(ledger, t0, t1):
+        return drawing.say(title, elsewhere, table(ledger))
     view = frame(ledger, t0=t0, t1=t1, time=time, capacity=subject.capacity, unit=subject.unit, width=width)
     counts = _counts(subject.claims)
     queue = {

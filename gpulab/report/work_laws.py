@@ -75,8 +75,8 @@ class WorkBooks:
                 "stream",
                 f"work {before}, before {fact.work} on {fact.stream!r}, is {self._states[before][0]}",
             )
-        if fact.work < self._furthest.get(fact.stream, -1):
-            after = self._furthest[fact.stream]
+        after = self._furthest.get(fact.stream, fact.work)
+        if fact.work < after:
             return "stream", f"work {after} of {fact.stream!r} started before {fact.work}, which comes first"
         if isinstance(fact, Waited) and fact.mark not in self._marks:
             return "mark", f"{fact.stream!r} goes on, and mark {fact.mark} was not reached"

@@ -17,7 +17,9 @@ def test_a_learner_sees_the_memory_map_types_a_solution_and_passes(clone, lab, s
     troubles = []
 
     with browser_page(troubles, seen) as page:
-        page.goto(f"{lab.partition('/tree/')[0]}/tree/{LAB}/{LAB}.ipynb?reset&token={TOKEN}")  # reset: no tab of an earlier visit
+        page.goto(
+            f"{lab.partition('/tree/')[0]}/tree/{LAB}/{LAB}.ipynb?reset&token={TOKEN}"
+        )  # reset: no tab of an earlier visit
         idle(page)
         notebook = Notebook(page, clone / "work" / LAB / f"{LAB}.ipynb")
         run_all(page)

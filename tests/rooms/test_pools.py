@@ -290,6 +290,17 @@ def test_an_expandable_pool_cuts_every_chunk_to_size():
     assert pool.allocate(39 * MiB + 512).size == 39 * MiB + 512
 
 
+def test_a_claim_that_finds_its_pages_mapped_asks_the_device_for_nothing():
+    pool = expandable(
+        max_split_size=20 * MiB
+    )  # a free page of 20 MiB may not be cut, but the range may go on in it
+    for owner in ("first", "second"):
+        pool.free(pool.allocate(3 * MiB, owner))
+
+    assert [fact.size for fact in pool.ledger.of(Claimed) if fact.resource == "device"] == [20 * MiB]
+    check(pool.ledger)
+
+
 def test_an_expandable_pool_grows_the_chunk_at_its_end():
     pool = expandable()
     keeper = pool.allocate(10 * MiB)

@@ -46,6 +46,7 @@ BROKEN = {
     ),
     "a wait over before its mark": ("mark", [DEVICE, Waited(2, 1, "a", 0)], 1),
     "more multiprocessors than there are": ("sms", [DEVICE, Occupied(1, 5, 9)], 1),
+    "fewer multiprocessors busy than none": ("sms", [DEVICE, Occupied(1, -1, 0)], 1),
     "busy multiprocessors without a block": ("sms", [DEVICE, Occupied(1, 3, 2)], 1),
     "blocks on no multiprocessor": ("sms", [DEVICE, Occupied(1, 0, 2)], 1),
 }
@@ -58,6 +59,10 @@ def test_a_sound_ledger_of_work_breaks_no_law():
 @pytest.mark.parametrize(("law", "facts", "event"), BROKEN.values(), ids=BROKEN)
 def test_a_ledger_that_breaks_one_law_is_told_that_law_and_that_fact_alone(law, facts, event):
     assert [(violation.law, violation.event) for violation in audit(facts)] == [(law, event)]
+
+
+def test_serials_of_work_may_be_any_numbers():
+    assert audit([DEVICE, Marked(1, -5, "a"), Waited(2, -4, "b", -5)]) == []
 
 
 def test_every_law_of_work_has_a_ledger_that_breaks_it():
