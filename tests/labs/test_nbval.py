@@ -4,14 +4,18 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbconvert import HTMLExporter
 
 from autograder import release
+from autograder.checks import exercises
 from autograder.notebooks import graded_exercise
+from autograder.outputs import judged
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(ROOT.glob("labs/*/*.ipynb"))
@@ -97,6 +101,19 @@ def test_a_release_runs_to_its_end_and_each_unsolved_exercise_says_so(source, tm
     assert [cell.id for cell in code_cells(nb) if len(cell.source.splitlines()) > longest(cell)] == []
     silent = [name for name, cell in unsolved.items() if not POLITE.search(shown(cell))]
     assert silent == []
+    points = judged(nb)
+    assert set(points) == {name for name in unsolved if name in exercises()}
+    assert [name for name, (got, _) in points.items() if got] == []
+
+
+@names
+def test_a_page_made_of_a_source_shows_every_picture_without_a_network(source):
+    nb = nbformat.read(source, as_version=4)
+    drawn = [o for cell in code_cells(nb) for o in cell.outputs if "image/svg+xml" in o.get("data", {})]
+    page, _ = HTMLExporter(embed_images=True).from_notebook_node(nb)
+    shown = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+    assert [b64decode(text).decode() for text in shown] == ["".join(o.data["image/svg+xml"]) for o in drawn]
+    assert drawn or source.stem[:2] not in ("00", "01", "02", "03")
 
 
 def longest(cell) -> int:
