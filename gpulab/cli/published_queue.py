@@ -61,9 +61,10 @@ def shared(jobs: Jobs) -> float:
     """
     each = total = 0.0
     ends: list[float] = []
-    for (now, length), until in _until_the_next(jobs):
+    for (arrival, length), until in _until_the_next(jobs):
         heappush(ends, each + length)
-        total -= now
+        now = arrival
+        total -= arrival
         while ends and (end := now + (ends[0] - each) * len(ends)) <= until:
             now, each = end, heappop(ends)
             total += now
@@ -77,11 +78,12 @@ def least_served(jobs: Jobs) -> float:
     A level is what its jobs were served, and their lengths; the last level is the lowest, and runs.
     """
     total, levels = 0.0, []
-    for (now, length), until in _until_the_next(jobs):
+    for (arrival, length), until in _until_the_next(jobs):
         if not levels or levels[-1][0]:
             levels.append([0.0, []])
         heappush(levels[-1][1], length)
-        total -= now
+        now = arrival
+        total -= arrival
         while levels:
             served, lengths = levels[-1]
             reached = min([lengths[0]] + [level[0] for level in levels[-2:-1]])

@@ -7,13 +7,13 @@ import pytest
 
 from gpulab.cli import published_queue
 from gpulab.cli.published_queue import UNIT, first_come, least_served, shared, two_lengths
+from gpulab.cli.published_serving import step_cost
 from gpulab.report.audit import check
 from gpulab.report.scores import score
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.prefill_first import PrefillFirst
 from gpulab.serving.request import Request, Trace
-from gpulab.cli.published_serving import step_cost
 
 TOKEN_NS = 1_000
 
