@@ -1,4 +1,4 @@
-"""Published results about serving, computed by the serving engine with the reference policies: F6, F7 and F8."""
+"""Published results about serving, computed by the serving engine with the reference policies: F3, F6, F7 and F8."""
 
 import random
 from collections.abc import Iterator
@@ -7,7 +7,9 @@ from itertools import pairwise
 
 from gpulab.cli.published_row import Row
 from gpulab.cli.run_b import scaled
-from gpulab.mixes import exponential_lengths
+from gpulab.memory.reservation import reserved_slots
+from gpulab.mixes import chat_mix, exponential_lengths
+from gpulab.report.account import Account
 from gpulab.report.fairness import OUTPUT_WEIGHT, Gap
 from gpulab.report.metrics import Distribution
 from gpulab.report.served import Requests
@@ -77,6 +79,35 @@ def opt_13b() -> StepCost:
         square_token_ps=2 * 8_080,
         kv_blocks=66_144 // 16,
     )
+
+
+def slots_in_use(plan: str) -> float:
+    """% of the reserved KV slots that hold a token while the drawn chat mix is served.
+
+    ``plan`` is one of ``memory.reservation.PLANS``, and reserves what it does there, in blocks anywhere: the buddy's
+    places are left out. Requests wait for blocks, and large batches make longer steps. OPT-13B with the paper's 15,700
+    slots on an A100-40 (its table 1).
+    """
+    paged = plan == "paged"
+    trace = Trace(
+        Request(
+            name,
+            drawn.arrival_ns,
+            drawn.prompt_tokens,
+            drawn.output_tokens,
+            0 if paged else reserved_slots(plan, drawn, PROMPT) - drawn.prompt_tokens,
+        )
+        for name, drawn in enumerate(chat_mix(1_000, max_tokens=PROMPT))
+    )
+    cost = replace(opt_13b(), kv_blocks=15_700 // 16)
+    ledger = Engine(cost, Chunked() if paged else Reserving(), token_budget=2 * PROMPT).run(trace)
+    terms = Account(ledger, "kv→extent")()
+    held = sum(
+        (fact.end_of(step + 1) - fact.end_of(step)) * (fact.kv_tokens + step * fact.jobs)
+        for fact in ledger.of(Stepped)
+        for step in range(fact.steps)
+    )
+    return round(100 * held / (cost.block_tokens * (terms.used + terms.stranded)), 2)
 
 
 def stall_free() -> Iterator[Row]:
