@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from gpulab.cli.published_queue import one_server
 from gpulab.cli.published_row import Row
-from gpulab.cli.published_serving import batching, fair_service, slots_in_use, stall_free
+from gpulab.cli.published_serving import batching, fair_service, mix_served, slots_in_use, stall_free
 from gpulab.device.device import Device, open_device
 from gpulab.device.kernels import SPIN
 from gpulab.errors import OutOfMemory
@@ -92,7 +92,7 @@ def kv_paging() -> Iterator[Row]:
         share = round(100 * terms.used / (terms.used + terms.stranded), 2)
         what = f"% of reserved slots in use, {plan}"
         yield Row("F3", what, source, expected, share, tolerance)
-        yield Row("F3", f"{what}, served", source, expected, slots_in_use(plan), tolerance)
+        yield Row("F3", f"{what}, served", source, expected, slots_in_use(mix_served(plan)), tolerance)
 
 
 def prefix_trace() -> Iterator[Row]:

@@ -58,10 +58,8 @@ def batching() -> Iterator[Row]:
             Engine(step_cost(constant_ps=10**10), policy, max_jobs=seats).run(trace).end_ns
             for policy in (RequestLevel(), Reserving())
         ]
-        source = "Yu et al., Orca (OSDI 2022); harmonic number of B"
-        yield Row(
-            "F6", f"speed-up, B = {seats}", source, expected, round(ends[0] / ends[1], 2), expected / 10
-        )
+        source, got = "Yu et al., Orca (OSDI 2022); harmonic number of B", round(ends[0] / ends[1], 2)
+        yield Row("F6", f"speed-up, B = {seats}", source, expected, got, expected / 10)
 
 
 def opt_13b() -> StepCost:
@@ -81,12 +79,11 @@ def opt_13b() -> StepCost:
     )
 
 
-def slots_in_use(plan: str) -> float:
-    """% of the reserved KV slots that hold a token while the drawn chat mix is served.
+def mix_served(plan: str) -> Ledger:
+    """The drawn chat mix on OPT-13B with the 15,700 slots that PagedAttention's authors had on an A100-40 (table 1).
 
     ``plan`` is one of ``memory.reservation.PLANS``, and reserves what it does there, in blocks anywhere: the buddy's
-    places are left out. Requests wait for blocks, and large batches make longer steps. OPT-13B with the paper's 15,700
-    slots on an A100-40 (its table 1).
+    places are left out. Requests wait for blocks, and large batches make longer steps.
     """
     paged = plan == "paged"
     trace = Trace(
@@ -100,14 +97,18 @@ def slots_in_use(plan: str) -> float:
         for name, drawn in enumerate(chat_mix(1_000, max_tokens=PROMPT))
     )
     cost = replace(opt_13b(), kv_blocks=15_700 // 16)
-    ledger = Engine(cost, Chunked() if paged else Reserving(), token_budget=2 * PROMPT).run(trace)
+    return Engine(cost, Chunked() if paged else Reserving(), token_budget=2 * PROMPT).run(trace)
+
+
+def slots_in_use(ledger: Ledger) -> float:
+    """% of the reserved KV slots of ``mix_served`` that hold a token."""
     terms = Account(ledger, "kv→extent")()
     held = sum(
         (fact.end_of(step + 1) - fact.end_of(step)) * (fact.kv_tokens + step * fact.jobs)
         for fact in ledger.of(Stepped)
         for step in range(fact.steps)
     )
-    return round(100 * held / (cost.block_tokens * (terms.used + terms.stranded)), 2)
+    return round(100 * held / (opt_13b().block_tokens * (terms.used + terms.stranded)), 2)
 
 
 def stall_free() -> Iterator[Row]:
@@ -117,25 +118,23 @@ def stall_free() -> Iterator[Row]:
     8.08e-6 c² for the first c tokens. Later chunks look back at those before them: the last one adds 8.08e-6 of
     2,048² - (2,048 - c)² instead of c², which is the 99th percentile.
     """
-    formula, paper = (
-        "DistServe, OPT-13B on A100-80",
-        "Agrawal et al., Sarathi-Serve (OSDI 2024), by DistServe's OPT-13B",
-    )
-    whole = Distribution.of(gaps(PrefillFirst(), DECODES * 500))
+    formula = "DistServe, OPT-13B on A100-80"
+    paper = "Agrawal et al., Sarathi-Serve (OSDI 2024), by DistServe's OPT-13B"
+    whole = Distribution.of(gaps(beside_prompts(PrefillFirst(), DECODES * 500)))
     yield Row("F7", "ms between tokens, no prompt", formula, 34.9, _ms(whole.percentile(50)), 3.49)
     yield Row("F7", "p99 of them, whole prompts", paper, 378.6, _ms(whole.percentile(99)), 37.86)
     for chunk, first, last in ((512, 109.0, 121.7), (256, 71.4, 78.8)):
-        found = Distribution.of(gaps(Chunked(), DECODES + chunk))
+        found = Distribution.of(gaps(beside_prompts(Chunked(), DECODES + chunk)))
         mixed = min(gap for gap in found.counts if gap > whole.percentile(50) * 3 // 2)
         yield Row("F7", f"beside a first chunk of {chunk}", paper, first, _ms(mixed), first / 10)
         got = _ms(found.percentile(99))
         yield Row("F7", f"p99, chunks of {chunk}", f"{formula}, looking back", last, got, last / 10)
 
 
-def gaps(policy: Policy, token_budget: int) -> list[int]:
-    """Nanoseconds between the tokens of the decodes, while all of them decode and a prompt comes every 12 steps.
+def beside_prompts(policy: Policy, token_budget: int) -> Ledger:
+    """32 decodes, and a prompt every 12 steps or so.
 
-    They share the first 448 tokens, so that they decode soon, whatever the policy.
+    The decodes share the first 448 tokens, so that they decode soon, whatever the policy.
     """
     cost, prompt = opt_13b(), tuple(range(28))
     alone_ps = cost.step_ps(PROMPT, 0, PROMPT * PROMPT) - cost.constant_ps
@@ -143,7 +142,11 @@ def gaps(policy: Policy, token_budget: int) -> list[int]:
     first = Request(0, 0, 449, 100, prefix=prompt)
     others = [Request(name, 300 * MS, 449, 100, prefix=prompt) for name in range(1, DECODES)]
     prompts = [Request(100 + n, 600 * MS + n * every_ns, PROMPT, 1) for n in range(6)]
-    ledger = Engine(cost, policy, token_budget=token_budget).run(Trace([first, *others, *prompts]))
+    return Engine(cost, policy, token_budget=token_budget).run(Trace([first, *others, *prompts]))
+
+
+def gaps(ledger: Ledger) -> list[int]:
+    """Nanoseconds between the tokens of the decodes of ``beside_prompts``, while all of them decode."""
     ends = [
         fact.end_of(step)
         for fact in ledger.of(Stepped)
@@ -161,7 +164,7 @@ def fair_service() -> Iterator[Row]:
     (NVIDIA's data sheets), and as many seats as the KV has room for whole requests. Nothing is fitted to the artefact.
     """
     source = "Sheng et al., VTC (OSDI 2024), artefact, overload"
-    (came, _), (fair, largest) = served(Chunked()), served(VirtualTokens())
+    (came, _), (fair, largest) = service(overload(Chunked())), service(overload(VirtualTokens()))
     total, gap = sum(came.values()), came["heavy"] - came["light"]
     bound = 2 * max(LENGTH, OUTPUT_WEIGHT * POOL_TOKENS)
     for what, expected, got, tolerance in (
@@ -174,10 +177,9 @@ def fair_service() -> Iterator[Row]:
         yield Row("F8", what, source, expected, got, tolerance)
 
 
-def served(policy: Policy) -> tuple[dict[str, int], int]:
-    """The service of each client after 360 s of the overload run, and the largest gap while both had requests waiting."""
-    scale = 2_039 / 600
-    cost = replace(scaled(load("llama2-7b-a100"), scale), kv_blocks=POOL_TOKENS // 16)
+def overload(policy: Policy) -> Ledger:
+    """The overload run as it stands after 360 s, with most requests waiting."""
+    cost = replace(scaled(load("llama2-7b-a100"), 2_039 / 600), kv_blocks=POOL_TOKENS // 16)
     sent = sorted(
         (n * SECOND * 2 // halves, client)
         for client, halves in (("light", 3), ("heavy", 6))
@@ -187,10 +189,11 @@ def served(policy: Policy) -> tuple[dict[str, int], int]:
     for name, (arrival_ns, client) in enumerate(sent):
         engine.submit(Request(name, arrival_ns, LENGTH, LENGTH, tenant=client))
     engine.advance(UNTIL_S * SECOND)
-    return _service(engine.ledger)
+    return engine.ledger
 
 
-def _service(ledger: Ledger) -> tuple[dict[str, int], int]:
+def service(ledger: Ledger) -> tuple[dict[str, int], int]:
+    """What each client of ``overload`` was served, and the largest gap while both had requests waiting."""
     requests, tokens, gap = Requests(), Tokens(), Gap({"light", "heavy"})
     for serial, fact in enumerate(ledger):
         request = requests.note(serial, fact)

@@ -4,16 +4,21 @@ from fractions import Fraction
 
 import pytest
 
-from gpulab.cli import published_serving
 from gpulab.cli.published_serving import (
     DECODES,
     PROMPT,
     batching,
+    beside_prompts,
     fair_service,
+    gaps,
+    mix_served,
     opt_13b,
+    overload,
+    service,
     stall_free,
     step_cost,
 )
+from gpulab.memory.reservation import PLANS
 from gpulab.report.audit import check
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.chunked import Chunked
@@ -21,10 +26,11 @@ from gpulab.serving.policies.prefill_first import PrefillFirst
 from gpulab.serving.policies.request_level import RequestLevel
 from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.request import Request, Trace
+from gpulab.telemetry.events import Finished
 
 
 @pytest.fixture(scope="module")
-def service():
+def fairness():
     return {row.what: row for row in fair_service()}
 
 
@@ -81,24 +87,36 @@ def test_the_gaps_are_the_sums_of_the_formula():
 
 
 def test_all_gaps_beside_chunks_are_shorter_than_the_one_beside_a_whole_prompt():
-    whole = published_serving.gaps(PrefillFirst(), DECODES * 500)
-    for chunk in (512, 256):
-        assert max(published_serving.gaps(Chunked(), DECODES + chunk)) * 3 < max(whole)
+    whole = beside_prompts(PrefillFirst(), DECODES * 500)
+    chunks = [beside_prompts(Chunked(), DECODES + chunk) for chunk in (512, 256)]
+    for ledger in (whole, *chunks):
+        check(ledger)
+    for ledger in chunks:
+        assert max(gaps(ledger)) * 3 < max(gaps(whole))
 
 
-def test_first_come_first_served_favours_who_sends_more_by_a_third_of_all_service(service):
-    gap = service["gap after 360 s, first come first served"]
-    assert (gap.got, service["service a second"].got) == (154_118, 1_286)
-    assert service["% of all service that is"].got == 33.3
-    assert all(row.holds for row in service.values())
+def test_first_come_first_served_favours_who_sends_more_by_a_third_of_all_service(fairness):
+    gap = fairness["gap after 360 s, first come first served"]
+    assert (gap.got, fairness["service a second"].got) == (154_118, 1_286)
+    assert fairness["% of all service that is"].got == 33.3
+    assert all(row.holds for row in fairness.values())
 
 
-def test_virtual_tokens_keep_the_gap_within_the_papers_bound_and_serve_as_much(service):
-    (largest,) = [row for what, row in service.items() if what.startswith("largest gap, VTC")]
+def test_virtual_tokens_keep_the_gap_within_the_papers_bound_and_serve_as_much(fairness):
+    (largest,) = [row for what, row in fairness.items() if what.startswith("largest gap, VTC")]
     assert largest.got == 6_364 and largest.expected + largest.tolerance == 40_000
     assert not type(largest)(**{**{n: getattr(largest, n) for n in largest.__slots__}, "got": 40_001}).holds
-    assert service["service under VTC, % of first come"].got == 100.0
+    assert fairness["service under VTC, % of first come"].got == 100.0
 
 
 def test_the_bound_is_broken_by_first_come_first_served():
-    assert published_serving.served(Chunked())[1] > 40_000
+    ledger = overload(Chunked())
+    check(ledger)
+    assert service(ledger)[1] > 40_000
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_served_mix_is_served_whole(plan):
+    ledger = mix_served(plan)
+    check(ledger)
+    assert len(ledger.of(Finished)) == 1_000
