@@ -80,7 +80,7 @@ def opt_13b() -> StepCost:
 
 
 def mix_served(plan: str) -> Ledger:
-    """The drawn chat mix on OPT-13B with the 15,700 slots that PagedAttention's authors had on an A100-40 (table 1).
+    """500 requests of the drawn chat mix on OPT-13B, with the 15,700 slots of an A100-40 (PagedAttention, table 1).
 
     ``plan`` is one of ``memory.reservation.PLANS``, and reserves what it does there, in blocks anywhere: the buddy's
     places are left out. Requests wait for blocks, and large batches make longer steps.
@@ -94,7 +94,7 @@ def mix_served(plan: str) -> Ledger:
             drawn.output_tokens,
             0 if paged else reserved_slots(plan, drawn, PROMPT) - drawn.prompt_tokens,
         )
-        for name, drawn in enumerate(chat_mix(1_000, max_tokens=PROMPT))
+        for name, drawn in enumerate(chat_mix(500, max_tokens=PROMPT))
     )
     cost = replace(opt_13b(), kv_blocks=15_700 // 16)
     return Engine(cost, Chunked() if paged else Reserving(), token_budget=2 * PROMPT).run(trace)

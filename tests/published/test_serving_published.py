@@ -119,4 +119,4 @@ def test_the_bound_is_broken_by_first_come_first_served():
 def test_the_served_mix_is_served_whole(plan):
     ledger = mix_served(plan)
     check(ledger)
-    assert len(ledger.of(Finished)) == 1_000
+    assert len(ledger.of(Finished)) == 500
