@@ -34,6 +34,16 @@ def chat_mix(count: int = 4_000, seed: str = "chat", *, max_tokens: int = 2_048)
         return requests
 
 
+def exponential_lengths(mean: int, parts: int) -> list[int]:
+    """The middles of ``parts`` equally likely parts of an exponential distribution, shortest first, 1 or more each.
+
+    Each as often as the others is the distribution without the luck of drawing it. About 20 µs a part.
+    """
+    with localcontext(_EXACT):
+        middles = ((2 * part + 1, 2 * parts) for part in range(parts))
+        return [max(1, round(mean * -(1 - Decimal(under) / of).ln())) for under, of in middles]
+
+
 def _log_normal(mean: int, normal: Decimal) -> int:
     """A length whose logarithm has standard deviation 1: exp(ln mean - 1/2 + normal), to whole tokens."""
     return max(1, int((Decimal(mean).ln() - Decimal("0.5") + normal).exp().to_integral_value()))

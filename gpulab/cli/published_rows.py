@@ -4,10 +4,12 @@ A new row: write a function that yields ``Row``s and add it to ``PUBLISHED`` at 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from gpulab.cli.published_queue import one_server
+from gpulab.cli.published_row import Row
+from gpulab.cli.published_serving import batching, fair_service, mix_served, slots_in_use, stall_free
 from gpulab.device.device import Device, open_device
 from gpulab.device.kernels import SPIN
 from gpulab.errors import OutOfMemory
@@ -21,27 +23,6 @@ from gpulab.report.account import Account
 from gpulab.telemetry.counters import LONG_WINDOW_NS, sample
 from gpulab.telemetry.events import Started
 from gpulab.units import GiB, MiB
-
-Value = int | float | str
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One published value: what it is, who published it, and what came out here."""
-
-    row: str
-    what: str
-    source: str
-    expected: Value
-    got: Value
-    tolerance: float = 0
-
-    @property
-    def holds(self) -> bool:
-        """True if ``got`` is ``expected``, or no further from it than ``tolerance``."""
-        if not self.tolerance:
-            return self.got == self.expected
-        return abs(self.got - self.expected) <= self.tolerance
 
 
 def stranded_segments() -> Iterator[Row]:
@@ -98,7 +79,7 @@ def cupy_pool() -> Iterator[Row]:
 
 
 def kv_paging() -> Iterator[Row]:
-    """F3: the share of reserved KV slots that hold a token, under four plans, on the drawn chat mix."""
+    """F3: the share of reserved KV slots that hold a token, under four plans, on the drawn chat mix; then while it is served."""
     source = "Kwon et al., PagedAttention (SOSP 2023), figure 2"
     requests = chat_mix()
     for plan, expected, tolerance in (
@@ -109,7 +90,9 @@ def kv_paging() -> Iterator[Row]:
     ):
         terms = Account(replay_plan(requests, plan))()
         share = round(100 * terms.used / (terms.used + terms.stranded), 2)
-        yield Row("F3", f"% of reserved slots in use, {plan}", source, expected, share, tolerance)
+        what = f"% of reserved slots in use, {plan}"
+        yield Row("F3", what, source, expected, share, tolerance)
+        yield Row("F3", f"{what}, served", source, expected, slots_in_use(mix_served(plan)), tolerance)
 
 
 def prefix_trace() -> Iterator[Row]:
@@ -210,5 +193,9 @@ PUBLISHED: dict[str, Callable[[], Iterator[Row]]] = {
     "F2": cupy_pool,
     "F3": kv_paging,
     "F4": prefix_trace,
+    "F6": batching,
+    "F7": stall_free,
+    "F8": fair_service,
     "F10": launch_and_trap,
+    "F12": one_server,
 }

@@ -56,13 +56,16 @@ def test_the_documented_trace_of_vllms_prefix_cache_comes_out_block_by_block():
 )
 def test_the_share_of_reserved_kv_slots_in_use_is_that_of_the_paper(plan, published, tolerance, table):
     """F3. Kwon et al., PagedAttention (SOSP 2023), figure 2; our mix of lengths, `gpulab.mixes.chat_mix`."""
-    (row,) = [row for row in table if row["row"] == "F3" and row["what"].endswith(plan)]
-    assert abs(row["got"] - published) <= tolerance
-    assert (row["expected"], row["tolerance"]) == (published, tolerance)
+    for name in (plan, f"{plan}, served"):
+        (row,) = [row for row in table if row["row"] == "F3" and row["what"].endswith(f" in use, {name}")]
+        assert abs(row["got"] - published) <= tolerance
+        assert (row["expected"], row["tolerance"]) == (published, tolerance)
 
 
-def test_the_four_shares_are_these_to_the_last_digit_shown(table):
-    assert [row["got"] for row in table if row["row"] == "F3"] == [21.1, 25.13, 42.46, 98.29]
+def test_the_shares_are_these_to_the_last_digit_shown(table):
+    """Replayed with ample memory, and served with 15,700 slots."""
+    found = [row["got"] for row in table if row["row"] == "F3"]
+    assert (found[::2], found[1::2]) == ([21.1, 25.13, 42.46, 98.29], [21.37, 24.77, 42.68, 95.96])
 
 
 def test_every_row_holds_and_names_its_source(table):

@@ -6,7 +6,7 @@ import math
 import statistics
 from itertools import pairwise
 
-from gpulab.mixes import chat_mix
+from gpulab.mixes import chat_mix, exponential_lengths
 
 MIX = chat_mix()
 
@@ -46,3 +46,12 @@ def test_two_requests_a_second_arrive_at_random():
 def test_another_seed_draws_other_requests_and_a_limit_is_kept():
     assert chat_mix(20, "other") != MIX[:20]
     assert max(r.prompt_tokens + r.output_tokens for r in chat_mix(200, max_tokens=100)) <= 100
+
+
+def test_exponential_lengths_are_the_middles_of_equally_likely_parts():
+    assert exponential_lengths(1_000, 2) == [288, 1_386]  # -1000 ln 3/4, -1000 ln 1/4
+    assert exponential_lengths(1, 4) == [1, 1, 1, 2]
+    many = exponential_lengths(1_000, 2_000)
+    assert many == sorted(many)
+    assert abs(statistics.mean(many) / 1_000 - 1) < 0.001
+    assert abs(statistics.pstdev(many) / 1_000 - 1) < 0.005
