@@ -63,15 +63,14 @@ def choices(claims, capacity):
     return found
 
 
-def account(claims, capacity, t0, t1, wipe_ns):
+def account(claims, capacity, t0, t1, depth_claims):
     """The five terms over ``[t0, t1)`` in unit * ns."""
     total = dict.fromkeys(("used", "stranded", "fragmented", "unscheduled", "spare"), 0)
     edges = {c[name] for c in claims for name in ("claimed", "granted", "ended")} - {None}
-    edges |= {c["ended"] + wipe_ns for c in claims}
     for at, until in pairwise(sorted({t0, t1} | {edge for edge in edges if t0 < edge < t1})):
         granted = [c for c in claims if c["granted"] is not None]
-        held = [c for c in granted if c["granted"] <= at < c["ended"] + wipe_ns]
-        used = sum(c["used"] for c in held if at < c["ended"])
+        held = [c for c in granted if c["granted"] <= at < c["ended"]]
+        used = sum(c["used"] for c in held)
         waiting = [
             c for c in claims if c["claimed"] <= at < (c["ended"] if c["granted"] is None else c["granted"])
         ]
@@ -81,7 +80,7 @@ def account(claims, capacity, t0, t1, wipe_ns):
             start = offset + size
         left, placed = sum(length for _, length in free), 0
         whole = left
-        for claim in sorted(waiting, key=lambda c: (c["size"], c["id"])):
+        for claim in sorted(waiting, key=lambda c: (c["claimed"], c["id"]))[:depth_claims]:
             if claim["size"] <= left:
                 left -= claim["size"]
                 got = Contiguous(claim["size"]).take(free)

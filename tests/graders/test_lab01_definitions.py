@@ -10,18 +10,18 @@ import pytest
 from autograder.channel import InProcess
 from autograder.checks import exercises
 from autograder.checks.lab01 import account, capacity, choice, lawful, overlap
-from autograder.checks.lab01.account_read import swept, terms
+from autograder.checks.lab01.account_read import smallest, swept, terms
 from autograder.checks.lab01.case import Case
 from autograder.checks.lab01.definition import graded_cases, play, same
 from autograder.checks.played import PUBLIC
 from autograder.references import lab01 as references
 from autograder.verdict import Commitments
-from gpulab.report.account import Account
+from gpulab.report.account import TERMS, Account
 from gpulab.report.audit import check as audited
-from gpulab.telemetry.events import Claimed, Granted, Used
+from gpulab.telemetry.events import Claimed, Used
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sheet_lab01_account import evidence, said, shipped, walked
+from sheet_lab01_account import evidence, looked_at, said, shipped, walked
 from sheet_lab01_choice import nobody_fits
 from sheet_lab01_lawful import cells, owned, those, union
 from sheets import all_sheets, course_of, graded
@@ -34,7 +34,7 @@ by_name = pytest.mark.parametrize("name", NAMES)
 
 def definition(name, course=COURSES[0]):
     found = {d.DEFINITION.exercise: d.DEFINITION for d in (overlap, capacity, lawful, choice)}
-    return found.get(name) or account.definition(course.rules["01.account"]["wipe_ns"])
+    return found.get(name) or account.definition(course.rules["01.account"]["depth_claims"])
 
 
 def cases(name):
@@ -81,8 +81,14 @@ def test_one_case_of_overlap_has_four_hundred_grants():
 def test_the_account_of_a_case_is_the_one_that_is_counted_tick_by_tick():
     slow = walked()
     for case in cases("01.account"):
-        assert account._right(case) == slow(*case.arguments()) == swept(case, terms)
+        assert account._right(case) == slow(*case.arguments())
         audited(account._ledger(case))
+
+
+def test_with_everybody_looked_at_and_the_smallest_first_the_sweep_is_gpulabs_own_account():
+    for case in cases("01.account"):
+        theirs = Account(account._ledger(case))(case.numbers["t0"], case.numbers["t1"])
+        assert swept(case, terms, queue=smallest) == {name: getattr(theirs, name) for name in TERMS}
 
 
 def test_unlawful_work_is_the_one_with_a_cell_that_its_owner_does_not_hold():
@@ -91,9 +97,21 @@ def test_unlawful_work_is_the_one_with_a_cell_that_its_owner_does_not_hold():
         assert lawful.DEFINITION.right(case) == slow(*case.arguments())
 
 
-def test_an_adapter_around_the_shipped_account_earns_at_most_half():
-    score = graded(SHEETS["01.account"], shipped, COURSES[0], Commitments())[0]
-    assert (score.tag, score.build_share) == ("wipe-ignored", 0.2)
+@pytest.mark.parametrize("adapter", [shipped, looked_at])
+def test_an_adapter_around_the_shipped_account_earns_two_fifths(adapter):
+    """Of three terms the shipped account has another rule, whatever ledger it is given."""
+    for course in COURSES:
+        assert graded(SHEETS["01.account"], adapter, course, Commitments())[0].build_share == 0.4
+
+
+def test_in_each_case_the_shipped_account_errs_in_each_term_that_free_units_are_split_into():
+    for case in cases("01.account"):
+        theirs, right = shipped(*case.arguments()), account._right(case)
+        assert [name for name in TERMS if theirs[name] != right[name]] == [
+            "fragmented",
+            "unscheduled",
+            "spare",
+        ]
 
 
 def test_an_account_whose_terms_do_not_sum_breaks_a_law():
@@ -139,7 +157,7 @@ def test_learners_have_different_losses_to_find_and_each_is_shown_by_some_event(
         assert sum(claim["granted"] is not None for claim in case.lists["claims"]) >= 3
         if cause == "stranded":
             idle = {s for s in shows if type(ledger[s]) is Used}
-            assert len(idle) >= len(ledger.of(Granted))  # at the latest what is wiped is idle
+            assert idle
         if cause in ("fragmented", "unscheduled"):
             assert {type(ledger[serial]) for serial in shows} == {Claimed}
     assert found == {"stranded", "fragmented", "unscheduled"}
@@ -243,8 +261,8 @@ def test_what_everybody_is_shown_can_be_counted_and_one_loss_stands_out(number):
     assert 2 <= len(references.overlaps(grants)) <= 7
     run = exercises()["01.choice"].puzzle(course, learner)
     assert 3 <= len(references.choices(*run.arguments())) <= 12
-    whole = references.account(*exercises()["01.account"].puzzle(course, learner).arguments())
-    most, second = sorted((whole[name] for name in account.LOSSES), reverse=True)[:2]
+    whole = Account(exercises()["01.account"].watched(exercises()["01.account"].puzzle(course, learner)))()
+    most, second = sorted((getattr(whole, name) for name in account.LOSSES), reverse=True)[:2]
     assert most > 1.2 * second
 
 

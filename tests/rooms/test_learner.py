@@ -307,7 +307,7 @@ def test_a_prediction_that_is_chosen_from_names_takes_one_of_them(said, desk):
 
 def test_a_function_hears_its_constants_by_the_names_of_its_arguments(said):
     given = lab.rules("01.account")
-    assert said() == f"wipe_ns is {given['wipe_ns']} ns in this course\n"
+    assert said() == f"depth_claims is {given['depth_claims']} claims in this course\n"
 
 
 def test_the_constants_are_those_of_the_course(said):

@@ -1,4 +1,4 @@
-"""01.account: where did the capacity go? The five terms, with a time in which freed units are wiped."""
+"""01.account: where did the capacity go? The five terms, with a scheduler that sees a part of its queue."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import final
 
 from autograder.channel import Asker
-from autograder.checks.lab01.account_read import MISREAD, swept, terms
+from autograder.checks.lab01.account_read import MISREAD, smallest, swept, terms
 from autograder.checks.lab01.case import Case
 from autograder.checks.lab01.definition import (
     Definition,
@@ -31,18 +31,21 @@ _TICK_NS = 10
 
 
 def _right(case: Case) -> dict[str, int]:
-    """The engine's own account of the same events: while units are wiped they are held and not used."""
-    numbers = case.numbers
-    whole = Account(_ledger(case))(numbers["t0"], numbers["t1"])
-    return {name: getattr(whole, name) for name in TERMS}
+    """The account by the rule. gpulab's own cannot say it: it walks everybody who waits, the smallest first."""
+    return swept(case, terms)
+
+
+def _worth(case: Case, key: dict[str, int]) -> bool:
+    """Does gpulab's own account err in each term that the twist may change?"""
+    shipped = swept(case, terms, queue=smallest)
+    return all(shipped[name] != key[name] for name in TERMS[2:])
 
 
 def _ledger(case: Case) -> Ledger:
-    numbers = case.numbers
-    return of_account(case.lists["claims"], numbers["capacity"], numbers["wipe_ns"], numbers["t1"])
+    return of_account(case.lists["claims"], case.numbers["capacity"], case.numbers["t1"])
 
 
-def _drawn_for(wipe_ns: int) -> Callable[[Random, int], Case]:
+def _drawn_for(depth_claims: int) -> Callable[[Random, int], Case]:
     def drawn(draw: Random, rows: int) -> Case:
         """Claims placed anywhere legal, some at once, some late, some never; a window that cuts."""
         capacity = draw.randint(8, 16)
@@ -50,14 +53,14 @@ def _drawn_for(wipe_ns: int) -> Callable[[Random, int], Case]:
         ids = sorted(draw.sample(range(1, 3 * rows + 1), rows))
         for number, tick in zip(ids, sorted(draw.randrange(12) for _ in ids), strict=True):
             claims.append(_drawn_claim(draw, number, tick * _TICK_NS, capacity))
-            places = _places(claims, capacity, wipe_ns) if draw.random() < 0.8 else []
+            places = _places(claims, capacity) if draw.random() < 0.8 else []
             if places:
                 claims[-1]["offset"] = draw.choice((places[0], draw.choice(places)))
             else:
                 claims[-1]["granted"] = None
         t0 = draw.choice((0, draw.randrange(6))) * _TICK_NS
         numbers = {"capacity": capacity, "t0": t0, "t1": t0 + draw.randint(8, 20) * _TICK_NS}
-        return Case({"claims": tuple(claims)}, numbers | {"wipe_ns": wipe_ns})
+        return Case({"claims": tuple(claims)}, numbers | {"depth_claims": depth_claims})
 
     return drawn
 
@@ -75,15 +78,15 @@ def _drawn_claim(draw: Random, number: int, claimed: int, capacity: int) -> dict
     }
 
 
-def _places(claims: list[dict], capacity: int, wipe_ns: int) -> list[int]:
-    """The offsets at which the last of ``claims`` overlaps no other one, wiping included."""
+def _places(claims: list[dict], capacity: int) -> list[int]:
+    """The offsets at which the last of ``claims`` overlaps no other one."""
     new = claims[-1]
     others = [
         claim
         for claim in claims[:-1]
         if claim["granted"] is not None
-        and claim["granted"] < new["ended"] + wipe_ns
-        and new["granted"] < claim["ended"] + wipe_ns
+        and claim["granted"] < new["ended"]
+        and new["granted"] < claim["ended"]
     ]
     return [
         at
@@ -120,28 +123,29 @@ def _names(case: Case, answer: object, key: dict) -> tuple[str, dict]:
     numbers = case.numbers
     whole = numbers["capacity"] * (numbers["t1"] - numbers["t0"])
     event = f"{', '.join(wrong)}; the five terms sum to {whole:,} unit·ns"
-    return event, {"wipe": numbers["wipe_ns"]}
+    return event, {"depth": numbers["depth_claims"]}
 
 
 def _picture(case: Case) -> object:
-    return map_of(_ledger(case), "Held (pale: not used, or being wiped) over time")
+    return map_of(_ledger(case), "Held (pale: not used) over time")
 
 
-def definition(wipe_ns: int) -> Definition:
-    """The account with this time to wipe."""
+def definition(depth_claims: int) -> Definition:
+    """The account of a scheduler that looks at this many of those that wait."""
     return Definition(
         exercise="01.account",
         function="account",
         rule="Over the window, used + stranded + fragmented + unscheduled + spare = capacity x time, each by its rule.",
         right=_right,
         misread=MISREAD,
-        drawn=_drawn_for(wipe_ns),
+        drawn=_drawn_for(depth_claims),
         names=_names,
         picture=_picture,
         band=_by_term,
         lawful=_lawful,
-        rows=(4, 5),
-        small=(2, 4),
+        rows=(6, 8),
+        small=(3, 5),
+        worth=_worth,
     )
 
 
@@ -178,7 +182,7 @@ def _spans(account: Account) -> list:
 
 @final
 class AccountExercise(Exercise):
-    """``account(claims, capacity, t0, t1, wipe_ns)``: the five terms over a window."""
+    """``account(claims, capacity, t0, t1, depth_claims)``: the five terms over a window."""
 
     id = "01.account"
     points = 4.0
@@ -192,38 +196,42 @@ class AccountExercise(Exercise):
     blocks = BLOCKS["01.account"]
 
     def twist(self, draw: Random) -> dict[str, int]:
-        """Two to four ticks: long enough to matter in most cases."""
-        return {"wipe_ns": draw.choice((20, 30, 40))}
+        """Two or three: of one alone there is no order."""
+        return {"depth_claims": draw.choice((2, 3))}
 
     def example(self, course: Course) -> tuple[list, Callable]:
         claim = {"id": 1, "size": 4, "used": 3, "claimed": 0, "granted": 10, "offset": 0, "ended": 60}
-        wipe_ns = course.rules[self.id]["wipe_ns"]
-        questions = [[1, "new", [{}], []], [2, "account", [[claim], 8, 0, 50, wipe_ns], []]]
+        depth = course.rules[self.id]["depth_claims"]
+        questions = [[1, "new", [{}], []], [2, "account", [[claim], 8, 0, 50, depth], []]]
         answer = {"used": 120, "stranded": 40, "fragmented": 0, "unscheduled": 40, "spare": 200}
-        return questions, lambda: SimpleNamespace(account=lambda claims, capacity, t0, t1, wipe_ns: answer)
+        return questions, lambda: SimpleNamespace(
+            account=lambda claims, capacity, t0, t1, depth_claims: answer
+        )
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Case:
         """The learner's own four to six claims; for practice a fresh case with its answer."""
-        asked = definition(course.rules[self.id]["wipe_ns"])
+        asked = definition(course.rules[self.id]["depth_claims"])
         if variant is not None:
             return practice_case(asked, course.public(self.id + "/variant", variant), size)
         draw = course.of_learner(self.id, learner)
         wanted = draw.choice(LOSSES)
-        while True:  # something is granted, and one loss is clearly the largest
+        while True:  # something is granted, the twist matters, and one loss is clearly the largest
             case = asked.drawn(draw, 5)
             if sum(claim["granted"] is not None for claim in case.lists["claims"]) < 3:
                 continue
             case = replace(case, numbers=case.numbers | {"t0": 0, "t1": _end_ns(case)})
-            found = swept(case, terms)  # the engine says the same, and takes longer
+            found = swept(case, terms, queue=smallest)  # as gpulab's account does, which the learner is shown
+            if found == swept(case, terms):
+                continue
             if found[wanted] > 1.2 * max(found[name] for name in LOSSES if name != wanted):
                 return case
 
     def watched(self, puzzle: Case, part: str = "") -> Ledger:
-        """The claims as a ledger: what is being wiped is held and not used."""
+        """The claims as a ledger."""
         return _ledger(puzzle)
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        asked = definition(course.rules[self.id]["wipe_ns"])
+        asked = definition(course.rules[self.id]["depth_claims"])
         key: tuple[str, set[int]] = ("", set())
         if said.reconciled:
             ledger = _ledger(self.puzzle(course, said.learner))
@@ -231,8 +239,8 @@ class AccountExercise(Exercise):
         return graded_score(self, asked, course, said, asker, reconciled=reconciliation(said, *key))
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        return visible_score(self, definition(course.rules[self.id]["wipe_ns"]), course, said, asker)
+        return visible_score(self, definition(course.rules[self.id]["depth_claims"]), course, said, asker)
 
 
 def _end_ns(case: Case) -> int:
-    return max(claim["ended"] for claim in case.lists["claims"]) + case.numbers["wipe_ns"]
+    return max(claim["ended"] for claim in case.lists["claims"])

@@ -9,54 +9,86 @@ from gpulab.report.account import TERMS
 from gpulab.telemetry.shape import Contiguous
 
 
-def swept(case: Case, instant: Callable[[dict], dict], *, wipes: bool = True, window: bool = True) -> dict:
-    """The terms that ``instant`` makes of the parts at an instant, summed over the window."""
+def oldest(waiting: list[dict], depth: int) -> list[dict]:
+    """The rule: the ``depth`` oldest claims, the oldest first."""
+    return everybody(waiting, depth)[:depth]
+
+
+def everybody(waiting: list[dict], depth: int) -> list[dict]:
+    """Whoever waits, the oldest first."""
+    return sorted(waiting, key=lambda claim: (claim["claimed"], claim["id"]))
+
+
+def smallest_of_oldest(waiting: list[dict], depth: int) -> list[dict]:
+    """The ``depth`` oldest claims, the smallest first."""
+    return smallest(oldest(waiting, depth), depth)
+
+
+def smallest(waiting: list[dict], depth: int) -> list[dict]:
+    """Whoever waits, the smallest first: what gpulab's own account does."""
+    return sorted(waiting, key=lambda claim: (claim["size"], claim["id"]))
+
+
+def swept(
+    case: Case,
+    instant: Callable[[dict], dict],
+    *,
+    queue: Callable[[list[dict], int], list[dict]] = oldest,
+    stops: bool = False,
+    window: bool = True,
+) -> dict:
+    """The terms that ``instant`` makes of the parts at an instant, summed over the window.
+
+    ``queue``: (who waits, ``depth_claims``) -> the claims that are looked at, in this order. ``stops``: the
+    first one that does not fit ends the walk.
+    """
     numbers, claims = case.numbers, case.lists["claims"]
-    wipe = numbers["wipe_ns"] if wipes else 0
     edges = {claim[name] for claim in claims for name in ("claimed", "granted", "ended")} - {None}
-    edges |= {claim["ended"] + wipe for claim in claims if claim["granted"] is not None}
     t0, t1 = (numbers["t0"], numbers["t1"]) if window else (0, max(edges, default=0))
     total = dict.fromkeys(TERMS, 0)
     for start, end in pairwise(sorted({t0, t1} | {edge for edge in edges if t0 < edge < t1})):
-        for name, units in instant(_parts(claims, numbers["capacity"], start, wipe)).items():
+        held = [c for c in claims if c["granted"] is not None and c["granted"] <= start < c["ended"]]
+        waiting = queue(
+            [c for c in claims if c["claimed"] <= start < _waits_until(c)], numbers["depth_claims"]
+        )
+        for name, units in instant(_parts(held, waiting, numbers["capacity"], stops)).items():
             total[name] += units * (end - start)
     return total
 
 
-def _parts(claims: tuple[dict, ...], capacity: int, at: int, wipe: int) -> dict[str, int]:
-    """What each term is made of at ``at``: granted, touched and wiped units, F, R, U, and whether who waits."""
-    held = [c for c in claims if c["granted"] is not None and c["granted"] <= at < c["ended"] + wipe]
-    live = [claim for claim in held if at < claim["ended"]]
-    waiting = [
-        c for c in claims if c["claimed"] <= at < (c["ended"] if c["granted"] is None else c["granted"])
-    ]
+def _waits_until(claim: dict) -> int:
+    return claim["ended"] if claim["granted"] is None else claim["granted"]
+
+
+def _parts(held: list[dict], waiting: list[dict], capacity: int, stops: bool) -> dict[str, int]:
+    """What each term of an instant is made of: granted and touched units, F, R, U, and how many are looked at."""
     free, start = [], 0
     for offset, size in [*sorted((claim["offset"], claim["size"]) for claim in held), (capacity, 0)]:
         free += [(start, offset - start)] if offset > start else []
         start = offset + size
     left = total = sum(length for _, length in free)
     placed, layout = 0, tuple(free)
-    for claim in sorted(waiting, key=lambda claim: (claim["size"], claim["id"])):
+    for claim in waiting:
         if claim["size"] > left:
-            break
+            if stops:
+                break
+            continue
         left -= claim["size"]
         got = Contiguous(claim["size"]).take(layout)
         if got:
             placed, layout = placed + claim["size"], got[1]
     return {
-        "granted": sum(claim["size"] for claim in live),
-        "touched": sum(claim["used"] for claim in live),
-        "wiped": sum(claim["size"] for claim in held) - sum(claim["size"] for claim in live),
+        "granted": sum(claim["size"] for claim in held),
+        "touched": sum(claim["used"] for claim in held),
         **{"F": total, "R": total - left, "U": placed, "waiting": len(waiting)},
     }
 
 
 def terms(p: dict, **changed: int) -> dict[str, int]:
     """The rule at an instant, with some terms ``changed``."""
-    stranded = p["granted"] - p["touched"] + p["wiped"]
     return {
         "used": p["touched"],
-        "stranded": stranded,
+        "stranded": p["granted"] - p["touched"],
         "fragmented": p["R"] - p["U"],
         "unscheduled": p["U"],
         "spare": p["F"] - p["R"],
@@ -64,7 +96,7 @@ def terms(p: dict, **changed: int) -> dict[str, int]:
 
 
 def _granted_is_used(p: dict) -> dict:
-    return terms(p, used=p["granted"], stranded=p["wiped"])
+    return terms(p, used=p["granted"], stranded=0)
 
 
 def _holes_hurt(p: dict) -> dict:
@@ -117,8 +149,16 @@ MISREAD = {
         "Your terms sum, but for a while a claim waits that the free units could hold. What is that loss called?",
         (lambda case: swept(case, _rest),),
     ),
-    "wipe-ignored": Misreading(
-        "A grant ended {wipe} ns or less ago. May anybody have its units already, and does anybody use them?",
-        (lambda case: swept(case, terms, wipes=False),),
+    "depth-ignored": Misreading(
+        "At some instant more than {depth} claims wait. Does this scheduler look at all of them?",
+        (lambda case: swept(case, terms, queue=everybody), lambda case: swept(case, terms, queue=smallest)),
+    ),
+    "stops-at-the-first": Misreading(
+        "The oldest claim does not fit, a younger one would. May the younger one have the units?",
+        (lambda case: swept(case, terms, stops=True),),
+    ),
+    "smallest-first": Misreading(
+        "Two claims wait, the younger one is the smaller. Which of them does this scheduler look at first?",
+        (lambda case: swept(case, terms, queue=smallest_of_oldest),),
     ),
 }

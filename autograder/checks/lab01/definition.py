@@ -44,6 +44,7 @@ class Definition:
         names: (case, answer, the rule's answer) -> (the first event, what the question names).
         picture: a case as a picture, for feedback.
         empties: does one graded case in six have an empty answer, and the others none?
+        worth: (case, the rule's answer) -> is this a case to ask?
     """
 
     exercise: str
@@ -61,6 +62,7 @@ class Definition:
     large: int = 0  # rows of the first graded case, when not as many as of the others
     small: tuple[int, int] = (3, 6)
     empties: bool = False
+    worth: Callable[[Case, object], bool] = lambda case, key: True
 
 
 def same(answer: object, key: object) -> bool:
@@ -100,7 +102,7 @@ def trapped(asked: Definition, draw: Random, rows: int, tag: str, empty: bool | 
     for attempt in range(DRAWS):
         case = asked.drawn(draw, rows + attempt // PATIENCE)
         key = asked.right(case)
-        if empty is not None and (key in (None, [])) != empty:
+        if (empty is not None and (key in (None, [])) != empty) or not asked.worth(case, key):
             continue
         answer = asked.misread[tag].answers[0](case)
         if same(answer, key):

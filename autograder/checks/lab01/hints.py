@@ -26,10 +26,10 @@ HINTS = {
         "# the smallest fits, and the sum does not: list those that fit",
     ),
     "01.account": (
-        "Cut the map where anything changes. In one slice: who holds, who is being wiped, what is free, who waits?",
+        "Cut the map where anything changes. In one slice: who holds, what is free, who waits, and who of them is looked at?",
         "# for each slice between two changes in the window\n"
-        "#   live grants: what they use is used, the rest stranded; grants being wiped: stranded\n"
-        "#   free extents, waiting claims smallest first\n"
+        "#   grants: what they use is used, the rest stranded\n"
+        "#   free extents; of the waiting claims the depth_claims oldest, the oldest first\n"
         "#   reach R: each that still fits into what is left of the free units in all\n"
         "#   placed U: the same claims into the real extents\n"
         "#   unscheduled U, fragmented R - U, spare F - R; times the length of the slice",
@@ -40,14 +40,14 @@ HINTS = {
 BLOCKS = {
     "01.account": (
         {
-            "a": "for claim in the waiting claims, smallest first:",
-            "b": "    if the claim is larger than left: stop",
+            "a": "for claim in the depth_claims oldest waiting claims, oldest first:",
+            "b": "    if the claim is larger than left: go on to the next",
             "c": "left = F, placed = 0",
             "d": "    left -= size of the claim",
             "e": "    try to take the claim out of the real extents",
             "f": "    if that worked: placed += size of the claim",
             "g": "unscheduled = placed, fragmented = F - left - placed, spare = left",
-            "h": "for claim in the waiting claims, oldest first:",
+            "h": "for claim in the waiting claims, smallest first:",
             "i": "unscheduled = placed, fragmented = left, spare = 0",
         },
         "cabdefg",

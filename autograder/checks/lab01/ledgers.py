@@ -6,7 +6,7 @@ from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened, Use
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Contiguous, Units
 
-_FREED, _IDLE, _CLAIMED, _GRANTED, _USED = range(5)  # the order of facts at one instant: frees first
+_FREED, _WITHDRAWN, _CLAIMED, _GRANTED, _USED = range(5)  # the order of facts at one instant: frees first
 
 
 def of_grants(grants: Iterable[dict], capacity: int = 0) -> Ledger:
@@ -35,24 +35,20 @@ def of_runs(claims: Iterable[dict], capacity: int) -> Ledger:
     return _in_order(timed, Opened(0, "device", capacity, "blocks"))
 
 
-def of_account(claims: Iterable[dict], capacity: int, wipe_ns: int, end_ns: int) -> Ledger:
-    """Rows ``{id, size, used, claimed, granted, offset, ended}`` as a ledger that closes at ``end_ns`` or later.
-
-    From its end on until it is wiped a grant is held and not used at all.
-    """
+def of_account(claims: Iterable[dict], capacity: int, end_ns: int) -> Ledger:
+    """Rows ``{id, size, used, claimed, granted, offset, ended}`` as a ledger that closes at ``end_ns`` or later."""
     timed = []
     for row in claims:
         claim, size, end = row["id"], row["size"], row["ended"]
         asked = Claimed(row["claimed"], claim, "device", size, Contiguous(size), f"request {claim}")
         timed.append((row["claimed"], _CLAIMED, claim, asked))
         if row["granted"] is None:
-            timed.append((end, _IDLE, claim, Withdrawn(end, claim)))
+            timed.append((end, _WITHDRAWN, claim, Withdrawn(end, claim)))
             continue
         at = row["granted"]
         timed.append((at, _GRANTED, claim, Granted(at, claim, row["offset"], size)))
         timed.append((at, _USED, claim, Used(at, claim, row["used"])))
-        timed.append((end, _IDLE, claim, Used(end, claim, 0)))
-        timed.append((end + wipe_ns, _FREED, claim, Freed(end + wipe_ns, claim)))
+        timed.append((end, _FREED, claim, Freed(end, claim)))
     return _in_order(timed, Opened(0, "device", capacity, "units"), end_ns)
 
 
