@@ -170,6 +170,11 @@ def _ledger(case: Case) -> Ledger:
     return of_runs(case.lists["claims"], case.numbers["capacity"])
 
 
+def _worth(case: Case, key: list) -> bool:
+    """Somebody waits who would not fit, else whoever lists them loses too little."""
+    return not key or _chosen(case, all_waiting=True) != key
+
+
 DEFINITION = Definition(
     exercise="01.choice",
     function="choices",
@@ -182,6 +187,7 @@ DEFINITION = Definition(
     credit=_credit,
     rows=(8, 20),
     small=(2, 6),
+    worth=_worth,
     empties=True,
 )
 
