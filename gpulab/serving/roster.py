@@ -7,9 +7,9 @@ import heapq
 from bisect import bisect_left, insort
 from typing import final
 
-from gpulab.errors import PolicyFault
 from gpulab.serving.answers import fault
 from gpulab.serving.cost import StepCost
+from gpulab.serving.endless import count_eviction
 from gpulab.serving.jobs import DECODING, ENDED, PREFILLING, WAITING, Batch, Job
 from gpulab.serving.policy import JobView
 from gpulab.serving.prefixes import Prefixes
@@ -24,6 +24,7 @@ from gpulab.telemetry.events import (
     Grew,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     Withdrawn,
 )
@@ -117,6 +118,7 @@ class Roster:
         """``job`` waits again. By recompute its blocks are free now, by swap when they have been copied out."""
         decoding = job.state == DECODING
         self._leave(job)
+        count_eviction(job, self.now_ns)
         kept = job.computed if way == "swap" and decoding else 0
         job.evictions += 1
         job.state = WAITING
@@ -157,6 +159,7 @@ class Roster:
         if hits:
             job.computed = len(hits) * self.cost.block_tokens
             self.ledger.write(Reused, self.now_ns, job.id, job.computed)
+            self._resume(job)
         elif job.computed:  # its KV was kept elsewhere
             self._move(job)
 
@@ -171,6 +174,7 @@ class Roster:
         job.computed += tokens
         self.ledger.write(Prefilled, self.now_ns, job.id, tokens)
         if job.computed < job.target:
+            self._resume(job)
             return
         self.prefixes.publish(job.id, job.request.prefix)
         if job.evictions:
@@ -181,8 +185,13 @@ class Roster:
         if job.generated == job.request.output_tokens:
             self.finish(job)
         else:
-            job.state = DECODING
-            self.batch.join(job)
+            self._decode(job)
+
+    def _resume(self, job: Job) -> None:
+        """A job that was put out and has all its KV again but the last token's decodes: that one is no chunk."""
+        if job.generated and job.computed == job.target - 1:
+            self.prefixes.publish(job.id, job.request.prefix)
+            self._decode(job)
 
     def finish(self, job: Job) -> None:
         self._leave(job)
@@ -243,21 +252,13 @@ class Roster:
             self._free(job)
             self._claim(job, self.now_ns)
         elif job.state == PREFILLING:
-            job.state = DECODING
-            self.batch.join(job)
+            self.ledger.write(Restored, self.now_ns, job.id, job.computed)
+            self._decode(job)
 
-    def stuck(self) -> PolicyFault:
-        """The error when nothing will ever happen again, though somebody is here."""
-        job = (*self.waiting, *self.running.values())[0]._job
-        waited = self.now_ns - job.request.arrival_ns
-        return fault(
-            f"request {job.id} is {job.state}, {waited:,} ns after it arrived, nothing else will happen, and "
-            f"the policy serves nobody ({len(self.waiting)} wait, {len(self.running)} run, "
-            f"{self.free_blocks:,} blocks are free)",
-            "starvation",
-            self.now_ns,
-            {"request": job.id, "waited_ns": waited},
-        )
+    def _decode(self, job: Job) -> None:
+        """``job`` lacks only the KV of its last token: from now on it makes one a step."""
+        job.state = DECODING
+        self.batch.join(job)
 
     def _unwait(self, view: JobView) -> None:
         del self.waiting[bisect_left(self.waiting, _place(view), key=_place)]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpulab.errors import PolicyFault, SpecFault, TraceFault
+from gpulab.report.audit import check
 from gpulab.serving import cost
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.chunked import Chunked
@@ -12,7 +13,7 @@ from gpulab.serving.policies.prefill_first import PrefillFirst
 from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
-from gpulab.telemetry.events import Dropped, Finished, Grew, Preempted, Prefilled, Stepped
+from gpulab.telemetry.events import Dropped, Finished, Grew, Preempted, Prefilled, Restored, Reused, Stepped
 
 # A board on which sums can be done by head: a step takes 1 ms, a token 1 us more, nothing else.
 PLAIN = cost.StepCost(
@@ -148,6 +149,113 @@ def test_an_answer_that_leaves_the_next_step_without_blocks_is_refused():
 
     with pytest.raises(PolicyFault, match=r"lacks \d+ blocks"):
         served(Stubborn(), Request(0, 0, 8, 16), Request(1, 0, 8, 16), board=replace(PLAIN, kv_blocks=8))
+
+
+class Asleep(Policy):
+    """Serves nobody and wakes for ever."""
+
+    def decide(self, view):
+        return {"wake": view.now_ns + 1}
+
+
+class Restless(Policy):
+    """Lets the first in and puts it out again before its step: by turns, for ever."""
+
+    def decide(self, view):
+        if view.running:
+            return {"preempt": [[job.id, "recompute"] for job in view.running], "wake": view.now_ns + 1}
+        return {**Chunked().decide(view), "prefill": {}, "wake": view.now_ns + 1}
+
+
+class Throwing(Policy):
+    """Throws a job's work away after each chunk."""
+
+    def decide(self, view):
+        begun = [job.id for job in view.running if job.computed]
+        if begun:
+            return {"preempt": [[name, "recompute"] for name in begun], "wake": view.now_ns + 1}
+        return {"admit": [view.waiting[0].id], "prefill": {view.waiting[0].id: 1}} if view.waiting else {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (Asleep(), r"request 4 is waiting, .* ns after it arrived, the policy woke [\d,]+ times in a row"),
+        (Restless(), r"preempt names request 4, which was put out 1,000 times"),
+        (Throwing(), r"preempt names request 4, which was put out 1,000 times"),
+    ],
+)
+def test_a_policy_that_goes_on_for_ever_and_gets_nowhere_is_stopped(policy, told):
+    engine = Engine(PLAIN, policy)
+    with pytest.raises(PolicyFault, match=told) as fault:
+        engine.run(Trace([Request(4, 7, 10, 2)]))
+    assert (fault.value.law, fault.value.numbers["request"]) == ("starvation", 4)
+    assert len(engine.ledger) >= 3
+
+
+def test_nobody_is_woken_while_nobody_is_here():
+    class Counting(Policy):
+        asked = 0
+
+        def decide(self, view):
+            self.asked += 1
+            return {**Chunked().decide(view), "wake": view.now_ns + 1_000_000_000}
+
+    policy = Counting()
+    served(policy, Request(0, 0, 10, 2), Request(1, 10**15, 10, 2))
+    assert policy.asked < 10
+
+
+class SwapsOnce(Policy):
+    """Puts request 0 out by ``way`` after its first token, and lets it in again at once."""
+
+    def __init__(self, way):
+        self.way = way
+
+    def decide(self, view):
+        first = next(
+            (job for job in view.running if job.id == 0 and job.decoding and not job.evictions), None
+        )
+        if first is not None:
+            return {"preempt": [[0, self.way]]}
+        return Chunked(spare_permille=0).decide(view)
+
+
+def test_a_job_makes_no_token_before_its_kv_is_back():
+    board = replace(PLAIN, kv_bytes_per_token=25_000_000)  # 1 ms a token
+    ledger = served(SwapsOnce("swap"), Request(0, 0, 4, 5), Request(1, 0, 4, 9), board=board)
+    back, out = ledger.of(Restored)[0], ledger.of(Preempted)[0]
+    assert (back.tokens, out.kept_tokens) == (4, 4)
+    meanwhile = [f.jobs for f in ledger.of(Stepped) if out.time_ns < f.time_ns <= back.time_ns]
+    assert set(meanwhile) == {1}
+    check(ledger)
+
+
+class EndsOneTokenEarly(Policy):
+    """Puts request 0 out after its first token, then computes all that it had but the last token."""
+
+    def decide(self, view):
+        for job in (*view.waiting, *view.running):
+            if job.id == 0 and job.decoding and not job.evictions:
+                return {"preempt": [[0, "recompute"]], "wake": view.now_ns + 1}
+            if job.id == 0 and job.evictions and not job.blocks:
+                return {"admit": [0], "prefill": {0: job.left or job.target - 1}}
+        return Chunked().decide(view)
+
+
+@pytest.mark.parametrize(
+    "prefix", [(), (1, 2)], ids=["by a chunk", "by its prompt, which another one shares"]
+)
+def test_what_was_put_out_and_lacks_only_its_last_token_decodes_again(prefix):
+    """Nothing in a ledger tells a decode from a chunk of one token, so the engine knows no difference either."""
+    ledger = served(
+        EndsOneTokenEarly(), Request(0, 0, 8, 5, prefix=prefix), Request(1, 0, 8, 9, prefix=prefix)
+    )
+    out = ledger.of(Preempted)[0].time_ns
+    again = [f for f in ledger.of(Reused, Prefilled) if f.time_ns > out and f.request == 0]
+    assert [(type(f), f.tokens) for f in again] == [(Reused if prefix else Prefilled, 8)]
+    assert sorted((f.request, f.output_tokens) for f in ledger.of(Finished)) == [(0, 5), (1, 9)]
+    check(ledger)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from gpulab.telemetry.events import (
     Opened,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     Stepped,
 )
@@ -143,6 +144,7 @@ def test_a_gap_over_a_preemption_is_one_gap():
         *facts[:7],
         Preempted(8, 0, 3),
         *facts[8:11],
+        Restored(20, 0, 3),
         step(20, 26, 1, 3),
         Finished(26, 0, 3, 9),
         Freed(26, 1),
