@@ -57,7 +57,7 @@ def read(answer: object, now_ns: int) -> Decision:
 def fault(what: str, law: str, now_ns: int, numbers: dict | None = None) -> PolicyFault:
     """The error of a policy: ``what`` happened, and when."""
     return PolicyFault(
-        f"At {now_ns:,} ns {what}. Nothing of this answer was done; the ledger has everything up to here.",
+        f"At {now_ns:,} ns {what}. The run ends here; the ledger has everything up to here.",
         law=law,
         now_ns=now_ns,
         **(numbers or {}),

@@ -13,7 +13,7 @@ from gpulab.serving.answers import Decision, fault, read
 from gpulab.serving.cost import StepCost
 from gpulab.serving.endless import MOST_WAKES, stuck
 from gpulab.serving.jobs import ENDED
-from gpulab.serving.planned import planned
+from gpulab.serving.planned import check_limits, planned
 from gpulab.serving.policy import Listed, Load, Policy, View
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.roster import RESOURCE, Roster
@@ -31,6 +31,9 @@ class Engine:
         max_jobs: jobs at a time. token_budget: tokens a step computes at most, decodes included.
         leap: do quiet steps in one go; without it step by step, for comparison.
 
+    Raises:
+        ValueError: a limit that is no whole number of 1 or more, or a policy that reserves neither way.
+
     Attributes:
         passes: times the loop went round (with ``leap=False`` once a step).
         extrapolated: stretches that left the range in which the cost was measured.
@@ -46,6 +49,7 @@ class Engine:
         leap: bool = True,
         ledger: Ledger | None = None,
     ) -> None:
+        check_limits(policy, max_jobs, token_budget)
         self.cost, self.policy = cost, policy
         self.max_jobs, self.token_budget, self.leap = max_jobs, token_budget, leap
         self.ledger = ledger if ledger is not None else Ledger()

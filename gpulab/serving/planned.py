@@ -1,8 +1,11 @@
-"""The chunks of the next step as a policy named them, checked against who runs and the budget."""
+"""An engine's limits, and the chunks of the next step as a policy named them, checked against who runs and these."""
 
+from gpulab.errors import shown
 from gpulab.serving.answers import Decision, fault
 from gpulab.serving.jobs import DECODING, PREFILLING
+from gpulab.serving.policy import Policy
 from gpulab.serving.roster import Roster
+from gpulab.units import whole
 
 
 def planned(said: Decision, roster: Roster, *, mixes: bool, token_budget: int) -> dict[int, int]:
@@ -36,3 +39,12 @@ def planned(said: Decision, roster: Roster, *, mixes: bool, token_budget: int) -
         what = f"the next step would compute {total:,} tokens; the budget is {token_budget:,}"
         raise fault(what, "budget", roster.now_ns)
     return plan
+
+
+def check_limits(policy: Policy, max_jobs: int, token_budget: int) -> None:
+    """``ValueError`` when a limit is no whole number of 1 or more, or ``policy`` reserves neither way."""
+    for name, value in (("max_jobs", max_jobs), ("token_budget", token_budget)):
+        if whole(value) is None or value < 1:
+            raise ValueError(f"{name} is {shown(value)}; a whole number of 1 or more is needed.")
+    if policy.reserves not in ("prompt", "most"):
+        raise ValueError(f'reserves is {shown(policy.reserves)}; a policy reserves "prompt" or "most".')

@@ -8,7 +8,7 @@ nothing is asked. A policy never changes queues: the engine does what it says, a
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 from gpulab.serving.jobs import DECODING, PREFILLING, Batch, Job
 
@@ -164,6 +164,20 @@ class View:
     def decoding(self) -> int:
         """How many jobs decode."""
         return sum(job.decoding for job in self.running)
+
+
+class Asked(NamedTuple):
+    """What a router can know of a request. Never how long its answer will be, nor when its client gives up."""
+
+    id: int
+    arrival_ns: int
+    prompt_tokens: int
+    most_tokens: int  # 0: the client did not say
+    tenant: str
+    slo: str
+    prefix: tuple[int, ...]
+    predicted_tokens: int
+    first_token_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from gpulab.serving.cost import StepCost
 from gpulab.serving.endless import count_eviction
 from gpulab.serving.jobs import DECODING, ENDED, PREFILLING, WAITING, Batch, Job
 from gpulab.serving.policy import JobView
-from gpulab.serving.prefixes import Prefixes
+from gpulab.serving.prefixes import Prefixes, check_prefix
 from gpulab.serving.request import Request
 from gpulab.telemetry.events import (
     Arrived,
@@ -90,6 +90,7 @@ class Roster:
     def arrive(self, request: Request) -> None:
         """``request`` is at the door; one that the whole pool could not hold is turned away."""
         at, job = request.arrival_ns, Job(request, len(self.views))
+        check_prefix(request, self.cost.block_tokens)
         view = self.views[request.id] = JobView(job, self.batch)
         most = request.most_tokens or request.output_tokens
         self.quiet = False

@@ -8,6 +8,7 @@ from gpulab.errors import PolicyFault, SpecFault, TraceFault
 from gpulab.report.audit import check
 from gpulab.serving import cost
 from gpulab.serving.engine import Engine
+from gpulab.serving.fleet import Fleet, Router
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.prefill_first import PrefillFirst
 from gpulab.serving.policies.reserving import Reserving
@@ -267,6 +268,10 @@ def test_what_was_put_out_and_lacks_only_its_last_token_decodes_again(prefix):
         ({"arrival_ns": 1}, "arrival_ns is 1"),
         ({"id": 0}, "id is 0"),
         ({"most_tokens": 1}, "most_tokens is 1"),
+        ({"tenant": None}, "tenant is None"),
+        ({"prefix": None}, "prefix is None"),
+        ({"prefix": (5, 5)}, r"prefix is \(5, 5\)"),
+        ({"prefix": tuple(range(11))}, "prefix is "),
     ],
 )
 def test_a_broken_request_is_named_and_the_good_ones_are_kept(broken, told):
@@ -283,3 +288,50 @@ def test_a_board_that_is_none_is_told_with_the_names_there_are(tmp_path):
     file.write_text('model = "m"\n', encoding="utf-8")
     with pytest.raises(SpecFault, match="constant_ps is None"):
         cost.load(file)
+
+
+def test_a_prefix_of_more_blocks_than_the_prompt_fills_is_told_when_it_comes():
+    engine = Engine(PLAIN, Chunked())
+    with pytest.raises(
+        TraceFault, match=r"Request 1, which came at 5 ns, names 3 full blocks .* fill 2 of 4"
+    ):
+        engine.run(Trace([Request(0, 0, 8, 2, prefix=(1, 2)), Request(1, 5, 11, 2, prefix=(1, 2, 3))]))
+    assert len(engine.ledger) >= 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"max_jobs": 0}, "max_jobs is 0"),
+        ({"token_budget": "x"}, "token_budget is 'x'"),
+        ({"token_budget": True}, "token_budget is True"),
+    ],
+)
+def test_limits_that_are_none_are_told_before_anything_runs(limits, told):
+    with pytest.raises(ValueError, match=told):
+        Engine(PLAIN, Chunked(), **limits)
+
+
+def test_a_policy_that_reserves_neither_way_is_told_before_anything_runs():
+    class Odd(Says):
+        reserves = "all"
+
+    with pytest.raises(ValueError, match="reserves is 'all'"):
+        Engine(PLAIN, Odd())
+
+
+def test_a_router_is_told_what_a_front_door_knows_and_nothing_of_the_future():
+    told = []
+
+    class Noting(Router):
+        def route(self, request, replicas):
+            told.append(request)
+            return 1 // (2 - len(told))
+
+    request = Request(3, 7, 8, 99, most_tokens=200, tenant="a", prefix=(1,), patience_ns=5, aborted_ns=50)
+    engines = [Engine(PLAIN, Chunked()) for _ in range(2)]
+    with pytest.raises(PolicyFault, match=r"route raised ZeroDivisionError.* request 4 at the door"):
+        Fleet(engines, Noting()).run(Trace([request, replace(request, id=4)]))
+    assert told[0] == (3, 7, 8, 200, "a", "", (1,), 0, 0)
+    with pytest.raises(ValueError, match="one replica or more"):
+        Fleet([], Noting())
