@@ -172,10 +172,10 @@ def prefixes(draw, prompt):
 
 
 @st.composite
-def loads(draw):
+def loads(draw, gaps_ns=(0, 0, 1, 900_000, 40_000_000, 2_000_000_000)):
     requests, at = [], 0
     for number in range(draw(st.integers(1, 14))):
-        at += draw(st.sampled_from((0, 0, 1, 900_000, 40_000_000, 2_000_000_000)))
+        at += draw(st.sampled_from(gaps_ns))
         prompt, output = draw(st.integers(1, 200)), draw(st.integers(1, 70))
         requests.append(
             Request(
@@ -201,8 +201,22 @@ def loads(draw):
     return Trace(requests), replace(BOARD, kv_blocks=blocks, host_ns=host_ns), limits
 
 
+CROWDED = loads((0, 1, 900_000, 40_000_000))
+BY_CONTRACT = ("aging", "preemptive EDF", "quanta", "swapping")
+
+
+@given(CROWDED, st.sampled_from(BY_CONTRACT))
+def test_a_policy_of_anybodys_own_has_equal_ledgers_in_both_loops(load, name):
+    """It puts out by both ways and wakes by itself; nothing is known of it but what the contract says."""
+    twice(load, name)
+
+
 @given(loads(), st.sampled_from(sorted(POLICIES)))
 def test_leaping_changes_nothing_and_every_request_ends_once(load, name):
+    twice(load, name)
+
+
+def twice(load, name):
     trace, board, limits = load
     engines = [Engine(board, POLICIES[name](), **limits, leap=leap) for leap in (True, False)]
     fast, slow = (engine.run(trace) for engine in engines)
