@@ -27,8 +27,8 @@ def told(service: "Service", asked: "Demand", ran: "Ran", facts: "Ledger") -> di
     from gpulab.report.waiting import PARTS, Waiting
 
     waiting, late = Waiting(facts), starved(facts)
-    summary, total = summarize(facts, asked.slo, waiting=waiting), waiting.total()
     accounts = {level: Account(facts, level)() for level in levels(facts)}
+    summary, total = summarize(facts, asked.slo, waiting=waiting, accounts=accounts), waiting.total()
     result = {
         **{"model": service.cost.model, "gpu": service.cost.gpu, "badge": service.cost.badge},
         "policy": service.policy,
