@@ -22,6 +22,7 @@ from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.policies.shortest import ShortestRemaining
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
+from gpulab.serving.traces import read_trace
 from gpulab.telemetry.events import Arrived, Dropped, Finished, Freed, Granted
 
 BOARD = cost.load("llama2-7b-a100")
@@ -251,3 +252,12 @@ def test_a_replica_of_a_fleet_does_what_it_would_do_alone(load, name, router, co
     for ledger, ids in zip(ledgers, went, strict=True):
         alone = Engine(board, POLICIES[name](), **limits).run(Trace([trace[n] for n in ids]))
         assert ledger == alone
+
+
+def test_on_recorded_traffic_leaping_saves_seven_passes_of_eight():
+    trace = Trace(read_trace("azure-conv-2023").requests[:3000])
+    fleets = [[Engine(BOARD, Chunked(), leap=leap) for _ in range(3)] for leap in (True, False)]
+    fast, slow = ([ledger.digest() for ledger in Fleet(fleet, RoundRobin()).run(trace)] for fleet in fleets)
+    assert fast == slow
+    leaping, one_step = (sum(engine.passes for engine in fleet) for fleet in fleets)
+    assert leaping * 8 <= one_step
