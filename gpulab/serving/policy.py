@@ -196,7 +196,8 @@ class Policy(ABC):
     Attributes:
         mixes: do prompts share steps with decodes? Otherwise a step with prompts has no decodes.
         reserves: blocks at admission: ``"prompt"`` (more are taken as it grows) or ``"most"`` (all that it
-            may ever need).
+            may ever need, as its client said). Of a request whose client did not say, ``"most"`` is what it will
+            make: no server knows that, so on such a trace the run is a bound, the *Orca (Oracle)* of Kwon et al.
     """
 
     mixes: bool = True
@@ -210,4 +211,9 @@ class Policy(ABC):
         "wake": ns}``: preempted jobs give their blocks back first, then jobs are admitted in this order, and
         in the next step ``tokens`` of each prompt named in ``prefill`` are computed: fewer of a job that was
         admitted in the same answer and found more of its prompt cached.
+
+        An answer replaces the one before, its ``wake`` and its chunks, too. What it did itself is no event: whoever
+        preempts and wants to be asked again in this instant's next nanosecond names it in ``wake``. Nobody is woken
+        while no job is here. Without end are neither 10,000 wakes in a row of which nothing comes, nor 1,000
+        preemptions of a job that makes no token in between: ``PolicyFault``.
         """

@@ -1,11 +1,14 @@
 """The engine: what a step costs, what a policy may say, and what it hears when it says something else."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from gpulab.errors import PolicyFault, SpecFault, TraceFault
 from gpulab.report.audit import check
+from gpulab.report.metrics import Slo, summarize
+from gpulab.report.waiting import Waiting
 from gpulab.serving import cost
 from gpulab.serving.engine import Engine
 from gpulab.serving.fleet import Fleet, Router
@@ -335,3 +338,40 @@ def test_a_router_is_told_what_a_front_door_knows_and_nothing_of_the_future():
     assert told[0] == (3, 7, 8, 200, "a", "", (1,), 0, 0)
     with pytest.raises(ValueError, match="one replica or more"):
         Fleet([], Noting())
+
+
+def test_the_numbers_of_three_requests_are_those_of_a_sum_by_hand():
+    """1.030 ms for both prompts, 1.001 for request 0 alone, 1.006 with the third's prompt, 1.001 for that one's last."""
+    requests = (
+        Request(0, 0, 10, 3, tenant="a"),
+        Request(1, 0, 20, 1, tenant="b"),
+        Request(2, 2_000_000, 5, 2, tenant="b"),
+    )
+    ledger = served(Chunked(), *requests)
+    ends = [1_030_000, 2_031_000, 3_037_000, 4_038_000]
+    assert [fact.time_ns for fact in ledger.of(Stepped)] == ends
+    numbers = summarize(ledger, Slo(ttft_ns=1_036_000))
+    first, second, third = numbers.requests
+    assert (first.ttft_ns, second.ttft_ns, third.ttft_ns) == (1_030_000, 1_030_000, 1_037_000)
+    assert (first.tpot_ns, second.tpot_ns, third.tpot_ns) == (1_003_500, None, 1_001_000)
+    assert (first.latency_ns, second.latency_ns, third.latency_ns) == (3_037_000, 1_030_000, 2_038_000)
+    assert (first.queued_ns, second.queued_ns, third.queued_ns) == (0, 0, 31_000)
+    assert (numbers.kept, numbers.attainment, numbers.goodput_per_s) == (2, 2 / 3, 2 * 10**9 / 4_038_000)
+    assert (numbers.output_tokens, numbers.tokens_per_s) == (6, 6 * 10**9 / 4_038_000)
+    got_a, got_b = 10 + 2 * 3, 25 + 2 * 3  # a prompt token counts once, an output token twice
+    assert numbers.jain == Fraction((got_a + got_b) ** 2, 2 * (got_a**2 + got_b**2))
+    # The pool of 100 blocks: 3 and 5 are held, then 3, then 3 + 2, then 2.
+    held = 8 * 1_030_000 + 3 * 1_001_000 + 5 * 1_006_000 + 2 * 1_001_000
+    assert numbers.occupancy == {"kv": held / (100 * 4_038_000)}
+    # Alone: its own chunk and steps. Request 2 waited 31 us for the end of a step, with room for it: blocked, not behind.
+    waited = Waiting(ledger)
+    assert [(w.alone_ns, w.slowed_ns) for w in waited.requests] == [
+        (1_010_000 + 2_002_000, 25_000),
+        (1_020_000, 10_000),
+        (1_005_000 + 1_001_000, 1_000),
+    ]
+    assert [(w.behind_ns, w.blocked_ns, w.outside_ns) for w in waited.requests] == [
+        (0, 0, 0),
+        (0, 0, 0),
+        (0, 31_000, 0),
+    ]
