@@ -146,6 +146,7 @@ class Engine:
             roster.now_ns,
             waiting=Listed(roster.waiting),
             running=Listed(roster.running.values()),
+            decoding=len(roster.batch),
             free_blocks=roster.free_blocks,
             next_blocks=roster.batch.blocks_for(1),
             limits=(self.token_budget, self.max_jobs, self.cost.block_tokens),

@@ -128,14 +128,14 @@ class View:
 
     Attributes:
         now_ns: the time. waiting: jobs that wait, in the order of their arrival. running: jobs that are
-            served, in the order in which they were admitted. free_blocks: KV blocks nobody holds.
-            next_blocks: blocks that the decodes take in the next step. need_blocks: those of them that are
-            lacking; above 0 the policy must preempt.
+            served, in the order in which they were admitted. decoding: how many of them decode.
+        free_blocks: KV blocks nobody holds. next_blocks: blocks that the decodes take in the next step.
+            need_blocks: those of them that are lacking; above 0 the policy must preempt.
         token_budget, max_jobs, block_tokens: the engine's limits.
     """
 
     __slots__ = (
-        *("now_ns", "waiting", "running", "free_blocks", "next_blocks", "need_blocks"),
+        *("now_ns", "waiting", "running", "decoding", "free_blocks", "next_blocks", "need_blocks"),
         *("token_budget", "max_jobs", "block_tokens", "_needs"),
     )
 
@@ -145,13 +145,14 @@ class View:
         *,
         waiting: Listed,
         running: Listed,
+        decoding: int,
         free_blocks: int,
         next_blocks: int,
         limits: tuple[int, int, int],
         needs: Callable[[Job], int],
     ) -> None:
         self.now_ns, self.waiting, self.running = now_ns, waiting, running
-        self.free_blocks, self.next_blocks = free_blocks, next_blocks
+        self.decoding, self.free_blocks, self.next_blocks = decoding, free_blocks, next_blocks
         self.need_blocks = max(0, next_blocks - free_blocks)
         self.token_budget, self.max_jobs, self.block_tokens = limits
         self._needs = needs
@@ -159,11 +160,6 @@ class View:
     def blocks_to_admit(self, job: JobView) -> int:
         """Blocks that ``job`` takes when it is admitted."""
         return self._needs(job._job)
-
-    @property
-    def decoding(self) -> int:
-        """How many jobs decode."""
-        return sum(job.decoding for job in self.running)
 
 
 class Asked(NamedTuple):

@@ -14,6 +14,7 @@ from gpulab.serving.engine import Engine
 from gpulab.serving.fleet import Fleet, Router
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.prefill_first import PrefillFirst
+from gpulab.serving.policies.request_level import RequestLevel
 from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
@@ -78,6 +79,16 @@ def test_a_request_that_the_whole_pool_cannot_hold_is_turned_away_at_the_door():
     ledger = served(Chunked(), Request(0, 7, 500, 3), Request(1, 9, 5, 2))
     assert ledger.of(Dropped) == [Dropped(7, 0, "rejected")]
     assert [f.request for f in ledger.of(Finished)] == [1]
+
+
+@pytest.mark.parametrize("policy", [Chunked, PrefillFirst, Reserving, RequestLevel])
+def test_a_request_that_just_fits_into_the_whole_pool_is_served_by_every_way_to_reserve(policy):
+    """400 tokens of KV: the last of 401 tokens is made and never kept. One more is turned away."""
+    requests = Request(0, 0, 398, 3), Request(1, 0, 398, 4), Request(2, 0, 5, 2)
+    ledger = served(policy(), *requests)
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 2]
+    assert [f.request for f in ledger.of(Dropped)] == [1]
+    check(ledger)
 
 
 def test_clients_give_up_without_a_token_and_hang_up_at_any_time():
