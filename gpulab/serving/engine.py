@@ -28,7 +28,7 @@ class Engine:
 
     Args:
         cost: what a step takes, and how many KV blocks there are. policy: an object that nobody else uses.
-        max_jobs: jobs at a time. token_budget: tokens a step computes at most, decodes included.
+        max_jobs: jobs at a time. token_budget: tokens that a step with prompts computes at most, its decodes included.
         leap: do quiet steps in one go; without it step by step, for comparison.
 
     Raises:

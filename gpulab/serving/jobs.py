@@ -70,8 +70,8 @@ class Job:
         return chunk * (2 * self.computed + chunk)
 
     def limit(self) -> int:
-        """The most tokens with KV it can come to have, as far as its client said."""
-        return self.request.prompt_tokens + (self.request.most_tokens or self.request.output_tokens)
+        """The most tokens with KV it can come to have, as far as its client said: the last token's is never kept."""
+        return self.request.prompt_tokens + (self.request.most_tokens or self.request.output_tokens) - 1
 
 
 @final

@@ -95,7 +95,7 @@ class Roster:
         most = request.most_tokens or request.output_tokens
         self.quiet = False
         self.ledger.write(Arrived, at, request.id, request.owner, request.tenant, request.prompt_tokens, most)
-        if -(-(request.prompt_tokens + most - 1) // self.cost.block_tokens) > self.cost.kv_blocks:
+        if -(-job.limit() // self.cost.block_tokens) > self.cost.kv_blocks:
             self.ledger.write(Dropped, at, request.id, "rejected")
             job.state = ENDED
             return
