@@ -291,3 +291,11 @@ def test_a_clock_moves_forward_stands_still_and_never_goes_back():
         clock.advance_to(8)
 
     assert clock.now_ns == 9
+
+
+def test_facts_of_some_kinds_come_with_their_serials_and_rows_with_all_fields():
+    ledger = Ledger(FACTS)
+
+    found = [(serial, fact) for serial, fact in enumerate(FACTS) if type(fact) in (Granted, Freed)]
+    assert list(ledger.each({Granted, Freed})) == found != []
+    assert [kind(*fields) for kind, fields in ledger.rows()] == FACTS

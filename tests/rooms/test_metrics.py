@@ -4,8 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from gpulab.report.account import Account, levels
 from gpulab.report.fairness import MOST_TENANTS, Gap, jain
 from gpulab.report.metrics import Distribution, Slo, Times, summarize
+from gpulab.report.waiting import Waiting
 from gpulab.telemetry.events import (
     Answered,
     Arrived,
@@ -264,3 +266,10 @@ def test_a_summary_reads_as_a_few_lines():
         "4 requests, 2 finished in 100 ns",
         "ttft: <Distribution: 2 values, p50 10, p90 25, p99 25>",
     ]
+
+
+def test_a_summary_with_gauges_that_its_caller_has_is_the_same():
+    ledger = Ledger(RUN)
+    accounts = {level: Account(ledger, level)() for level in levels(ledger)}
+
+    assert summarize(ledger, Slo(), waiting=Waiting(ledger), accounts=accounts) == summarize(ledger, Slo())
