@@ -39,7 +39,7 @@ def simulate(served: options.Served, own: Simulated) -> None:
     """
     started = time.perf_counter()
     try:
-        with patience(Console(stderr=True)) as say, uncollected():
+        with patience(Console(stderr=True, emoji=False)) as say, uncollected():
             ran, result = _simulated(served, own, say)
     except (GpulabError, OSError, ValueError, ImportError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)
