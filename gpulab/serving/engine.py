@@ -237,12 +237,14 @@ class Engine:
         )
 
     def _next_ns(self) -> int | None:
-        """When something comes from outside, None when nothing will."""
-        times = [heap[0][0] for heap in (self._ends, self._roster.transfers) if heap]
+        """When something comes from outside, None when nothing will; while nobody is here that is who arrives."""
+        times = []
         if self._arrived < len(self._arrivals):
             times.append(self._arrivals[self._arrived].arrival_ns)
-        if self._wake is not None and (self._roster.waiting or self._roster.running):
-            times.append(self._wake)
+        if self._roster.waiting or self._roster.running:
+            times += [heap[0][0] for heap in (self._ends, self._roster.transfers) if heap]
+            if self._wake is not None:
+                times.append(self._wake)
         return min(times, default=None)
 
     def _idle(self, until_ns: int | None) -> bool:

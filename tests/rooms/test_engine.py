@@ -18,7 +18,17 @@ from gpulab.serving.policies.request_level import RequestLevel
 from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
-from gpulab.telemetry.events import Dropped, Finished, Grew, Preempted, Prefilled, Restored, Reused, Stepped
+from gpulab.telemetry.events import (
+    Closed,
+    Dropped,
+    Finished,
+    Grew,
+    Preempted,
+    Prefilled,
+    Restored,
+    Reused,
+    Stepped,
+)
 
 # A board on which sums can be done by head: a step takes 1 ms, a token 1 us more, nothing else.
 PLAIN = cost.StepCost(
@@ -386,3 +396,9 @@ def test_the_numbers_of_three_requests_are_those_of_a_sum_by_hand():
         (0, 0, 0),
         (0, 31_000, 0),
     ]
+
+
+def test_a_run_is_over_when_its_last_request_is_and_not_when_that_one_would_have_given_up():
+    gone = Request(0, 0, 4, 100, patience_ns=10**9, aborted_ns=2_000_000)
+    ledger = served(Chunked(), gone, Request(1, 0, 4, 1, patience_ns=10**9))
+    assert ledger.of(Closed)[0].time_ns == ledger.of(Dropped)[0].time_ns < 10**7
