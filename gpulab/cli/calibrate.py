@@ -23,7 +23,7 @@ def calibrate(
 
     The simulated device then takes its constants from the file: open_device("sim", spec="device.toml").
     """
-    steps = Console(stderr=True)
+    steps = Console(stderr=True, emoji=False)
     try:
         if out.exists() and not force:
             raise FileExistsError(f"{out} is there already; give another --out, or --force to write over it.")

@@ -60,7 +60,7 @@ def _plain(found) -> dict:
 
 
 def _show(trace: str, wanted, found) -> None:
-    console = Console()
+    console = Console(emoji=False)
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)

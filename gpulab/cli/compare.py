@@ -101,7 +101,7 @@ def _compared(
 
 
 def _show(result: dict) -> None:
-    console, seeds = Console(), result["seeds"]
+    console, seeds = Console(emoji=False), result["seeds"]
     shown = [
         column
         for column in _COLUMNS

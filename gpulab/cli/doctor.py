@@ -23,7 +23,7 @@ def doctor(
 ) -> None:
     """Say in five lines what was found on this machine, and which path runs will take and why."""
     found = diagnose(find_driver(), try_cuda())
-    console = Console()
+    console = Console(emoji=False)
     if as_json:
         typer.echo(json.dumps(found))
     else:

@@ -45,7 +45,7 @@ def explain(  # noqa: PLR0917 (options of a command, given by name)
     try:
         _check_outputs(snapshot, chart, ledger)
         given = parse_bytes(capacity) if capacity else None
-        with patience(Console(stderr=True)) as say:
+        with patience(Console(stderr=True, emoji=False)) as say:
             facts, notes, kind = _facts(snapshot, device, given, skip_broken, say)
             say("working out the account")
             from gpulab.report.diagnosis import diagnose
@@ -176,4 +176,4 @@ def _show(found: "Diagnosis", notes: tuple[str, ...], source: str) -> None:
         caption = f"Who strands what: the first {len(rows):,} of {len(found.losses):,} owners"
         lines.append(repr(Table(caption, columns, rows, frozenset(columns[1:]))))
     lines.append(found.sentence)
-    Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    Console(emoji=False).print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

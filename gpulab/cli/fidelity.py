@@ -61,11 +61,11 @@ def _tracked(rows, words: str):
     """``rows``, with a bar on stderr while they are worked on."""
     from rich.progress import track
 
-    return track(rows, words, console=Console(stderr=True), transient=True)
+    return track(rows, words, console=Console(stderr=True, emoji=False), transient=True)
 
 
 def _show(found: dict) -> None:
-    console = Console()
+    console = Console(emoji=False)
     quiet = {"highlight": False, "soft_wrap": True}
     for run in found["runs"]:
         console.print(

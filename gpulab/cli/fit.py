@@ -81,7 +81,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _show(said: dict, out: Path | None) -> None:
-    console = Console()
+    console = Console(emoji=False)
     quiet = {"highlight": False, "soft_wrap": True}
     table = Table(box=None, pad_edge=False)
     for title in ("form", "MAPE", "p90", "max", "coefficients (ms)"):

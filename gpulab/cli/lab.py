@@ -47,7 +47,7 @@ def lab(
 
     Options that are not listed here are passed on to JupyterLab, e.g. --ServerApp.ip=0.0.0.0.
     """
-    console = Console()
+    console = Console(emoji=False)
     repository, labs = _look_around(console)
     chosen = None if fresh is None else match_lab(fresh, labs)
     if fresh is not None and chosen is None:

@@ -97,7 +97,7 @@ def _follow(
     as_json: bool,
 ) -> None:
     """Show ``first``, then look again each ``interval`` until ``seconds`` are over."""
-    console = Console()
+    console = Console(emoji=False)
     end = None if seconds is None else time.monotonic() + seconds
     seen = first
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None

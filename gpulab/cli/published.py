@@ -24,7 +24,7 @@ def published(
     if unknown:
         typer.echo(f"There is no row {unknown[0]!r}; there are: {', '.join(PUBLISHED)}.", err=True)
         raise typer.Exit(2)
-    quiet = Console(stderr=True)
+    quiet = Console(stderr=True, emoji=False)
     found = [
         row for name in track(wanted, "published", console=quiet, transient=True) for row in PUBLISHED[name]()
     ]
@@ -45,7 +45,7 @@ def _show(found: list) -> None:
         tolerance = f"± {row.tolerance:g}" if row.tolerance else "exact"
         verdict = "holds" if row.holds else "missed"
         table.add_row(row.row, row.what, _text(row.expected), tolerance, _text(row.got), verdict, row.source)
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 def _text(value: int | float | str) -> str:

@@ -84,7 +84,11 @@ def _replayed(claims: list, place, *, quiet: bool) -> tuple[dict, "Ledger"]:
     from gpulab.telemetry.events import Claimed, Granted
 
     started = time.perf_counter()
-    steps = claims if quiet else track(claims, "replay", console=Console(stderr=True), transient=True)
+    steps = (
+        claims
+        if quiet
+        else track(claims, "replay", console=Console(stderr=True, emoji=False), transient=True)
+    )
     facts = play(steps, place)
     claimed = {fact.claim: fact.time_ns for fact in facts.of(Claimed) if fact.resource == place.resource}
     granted = {fact.claim: fact.time_ns for fact in facts.of(Granted) if fact.claim in claimed}
@@ -119,7 +123,7 @@ def _allocator(rule: Rule, capacity: int):
 
 
 def _show(result: dict) -> None:
-    console = Console()
+    console = Console(emoji=False)
     waited = result["waited"] / result["claims"] if result["claims"] else 0.0
     never = result["claims"] - result["granted"]
     console.print(

@@ -24,7 +24,7 @@ def report(
     """Report LEDGER: audit, account, numbers and pictures, each with its table, in one page without a network."""
     try:
         refuse_to_overwrite(ledger, output, "ledger")
-        with patience(Console(stderr=True)) as say:
+        with patience(Console(stderr=True, emoji=False)) as say:
             say("reading")
             facts, notes = _facts(ledger, skip_broken)
             from gpulab.report.page import page
@@ -43,7 +43,7 @@ def report(
         typer.echo(f"{ledger} is no ledger: a line of it is nested too deeply.", err=True)
         raise typer.Exit(1) from None
     verdict = "every law is kept" if not made.violations else f"{made.violations:,} facts break a law"
-    Console().print(
+    Console(emoji=False).print(
         f"{output}: {len(facts):,} facts, {made.pictures} pictures, {len(text) / 1000:,.0f} kB; {verdict}.",
         highlight=False,
         markup=False,

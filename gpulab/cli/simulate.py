@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from gpulab.cli import serving_options as options
-from gpulab.cli.patience import patience
+from gpulab.cli.patience import patience, uncollected
 from gpulab.cli.simulated import show, told
 from gpulab.cli.writing import refuse_to_overwrite, write_whole
 from gpulab.errors import GpulabError
@@ -39,7 +39,7 @@ def simulate(served: options.Served, own: Simulated) -> None:
     """
     started = time.perf_counter()
     try:
-        with patience(Console(stderr=True)) as say:
+        with patience(Console(stderr=True, emoji=False)) as say, uncollected():
             ran, result = _simulated(served, own, say)
     except (GpulabError, OSError, ValueError, ImportError) as wrong:
         typer.echo(f"{type(wrong).__name__}: {wrong}", err=True)

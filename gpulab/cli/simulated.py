@@ -27,8 +27,8 @@ def told(service: "Service", asked: "Demand", ran: "Ran", facts: "Ledger") -> di
     from gpulab.report.waiting import PARTS, Waiting
 
     waiting, late = Waiting(facts), starved(facts)
-    summary, total = summarize(facts, asked.slo, waiting=waiting), waiting.total()
     accounts = {level: Account(facts, level)() for level in levels(facts)}
+    summary, total = summarize(facts, asked.slo, waiting=waiting, accounts=accounts), waiting.total()
     result = {
         **{"model": service.cost.model, "gpu": service.cost.gpu, "badge": service.cost.badge},
         "policy": service.policy,
@@ -111,7 +111,7 @@ def show(result: dict) -> None:
         table.add_column(name, justify="right" if name else "left")
     for name, title in _TIMES.items():
         table.add_row(title, *(time_text(value) for value in result[f"{name}_ns"].values()))
-    Console().print(table)
+    Console(emoji=False).print(table)
     _say(_rates(result))
     for tenant, kept in result.get("tenants", {}).items():
         if tenant:
@@ -169,4 +169,4 @@ def _warn(result: dict) -> None:
 
 
 def _say(text: str) -> None:
-    Console().print(text, highlight=False, markup=False, soft_wrap=True)
+    Console(emoji=False).print(text, highlight=False, markup=False, soft_wrap=True)

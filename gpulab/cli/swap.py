@@ -67,7 +67,7 @@ def _plain(found: "Swapped") -> dict:
 
 
 def _show(trace: str, policy: str, found: "Swapped") -> None:
-    console = Console()
+    console = Console(emoji=False)
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)

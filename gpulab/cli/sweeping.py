@@ -43,7 +43,7 @@ class Sweeping:
         """
         from gpulab.serving.sweep import Sweep
 
-        with patience(Console(stderr=True)) as say, self._executor() as executor:
+        with patience(Console(stderr=True, emoji=False)) as say, self._executor() as executor:
             yield Sweep(
                 executor, self.journal, lambda done, of: say(f"{done} of {of} runs are done", done, of)
             )

@@ -20,7 +20,8 @@ from gpulab.telemetry.events import (
 )
 from gpulab.telemetry.shape import Free, Shape, Units
 
-OF_CLAIMS = frozenset({Opened, Claimed, Joined, Granted, Withdrawn, TimedOut, Used, Returned, Grew, Freed})
+_OF_GRANTS = frozenset({Granted, Withdrawn, TimedOut, Used, Returned, Grew, Freed})
+OF_CLAIMS = _OF_GRANTS | {Opened, Claimed, Joined}
 
 
 class Books:
@@ -54,6 +55,8 @@ class Books:
 
     def note(self, serial: int, fact: Fact) -> bool:
         """Take ``fact`` in; True if it concerns this resource and may change a term."""
+        if type(fact) in _OF_GRANTS and fact.claim not in self.mine and fact.claim not in self.outer:
+            return False  # of another resource
         match fact:
             case Opened(resource=self.resource):
                 if fact.capacity < 0:

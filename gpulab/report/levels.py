@@ -28,11 +28,11 @@ def instants(ledger: Ledger, outer: str, inner: str) -> Iterator[tuple[int, "Lev
     """The books after each instant at which anything of this level changed, and the claims that did."""
     opened = {fact.resource: fact for fact in ledger.of(Opened)}
     books, time_ns, changed, claims = books_of(ledger, outer, inner), opened[outer].time_ns, False, set()
-    for serial, fact in enumerate(ledger):
+    for serial, fact in ledger.each(OF_CLAIMS):
         if changed and fact.time_ns > time_ns:
             yield time_ns, books, claims
             changed, claims = False, set()
-        if type(fact) in OF_CLAIMS and books.note(serial, fact):
+        if books.note(serial, fact):
             time_ns, changed = fact.time_ns, True
             claims.add(getattr(fact, "claim", -1))
     if changed:

@@ -15,12 +15,13 @@ from gpulab.telemetry.events import (
     Granted,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     TimedOut,
     Withdrawn,
 )
 
-OF_REQUESTS_ALONE = frozenset({Arrived, Reused, Prefilled, Preempted, Finished, Dropped, Answered})
+OF_REQUESTS_ALONE = frozenset({Arrived, Reused, Prefilled, Preempted, Restored, Finished, Dropped, Answered})
 OF_REQUESTS = OF_REQUESTS_ALONE | {Claimed, Granted, Withdrawn, TimedOut}
 
 
@@ -91,7 +92,7 @@ class Requests:
                 if served is not None:
                     served.go("served" if isinstance(fact, Granted) else "outside", fact.time_ns)
                 return served
-            case Reused() | Prefilled() | Preempted() | Finished() | Dropped() | Answered():
+            case Reused() | Prefilled() | Preempted() | Restored() | Finished() | Dropped() | Answered():
                 return self._go_on(serial, fact)
         return None
 
@@ -149,6 +150,7 @@ _STATES = {
     Reused: (("served",), ""),
     Prefilled: (("served",), ""),
     Preempted: (("served",), "outside"),
+    Restored: (("served",), ""),
     Finished: (("served",), "finished"),
     Dropped: (("outside", "waits", "served"), "dropped"),
     Answered: (("finished",), "answered"),

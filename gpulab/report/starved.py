@@ -26,9 +26,8 @@ def starved(ledger: Ledger, *, least_ns: int = 60 * SECOND, overtakers: int = 20
     O(n log n), a pass over the ledger.
     """
     requests = Requests()
-    for serial, fact in enumerate(ledger):
-        if type(fact) in OF_REQUESTS:
-            requests.note(serial, fact)
+    for serial, fact in ledger.each(OF_REQUESTS):
+        requests.note(serial, fact)
     requests.end(ledger.end_ns)
     ends: list[int] = []  # when those that came later finished, in order
     found = []

@@ -10,7 +10,7 @@ from typing import final
 
 from gpulab.report.fairness import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from gpulab.report.served import Served
-from gpulab.telemetry.events import Arrived, Fact, Finished, Preempted, Prefilled, Reused, Stepped
+from gpulab.telemetry.events import Arrived, Fact, Finished, Preempted, Prefilled, Restored, Reused, Stepped
 
 Wrong = tuple[str, str] | None  # law, numbers in words
 
@@ -29,6 +29,7 @@ class Job:
     last_ns: int = 0  # its last token so far, while it is not ready
     found: int = 0  # tokens that were reused
     computed: int = 0  # tokens computed before it was ready
+    kept: int = 0  # tokens whose KV is elsewhere
 
 
 @dataclass(slots=True)
@@ -68,9 +69,14 @@ class Tokens:
                 return self._fill(fact, job, batch)
             case Preempted():
                 self._rest(job, batch)
-                kept, job.kv = job.kv, fact.kept_tokens
-                if not 0 <= fact.kept_tokens <= kept:
-                    return "tokens", f"{fact.kept_tokens:,} tokens are kept of {kept:,}"
+                had, job.kv, job.kept = job.kv, 0, fact.kept_tokens
+                if not 0 <= fact.kept_tokens <= had:
+                    return "tokens", f"{fact.kept_tokens:,} tokens are kept of {had:,}"
+            case Restored():
+                if fact.tokens != job.kept or not job.kept:
+                    return "tokens", f"{fact.tokens:,} tokens come back, {job.kept:,} were kept"
+                job.kv, job.kept = job.kept, 0
+                self._wake(job, batch)
             case Finished():
                 self._rest(job, batch)
                 if fact.output_tokens != job.made:
@@ -117,7 +123,9 @@ class Tokens:
 
     def _fill(self, fact: Reused | Prefilled, job: Job, batch: Batch) -> Wrong:
         wanted = job.arrived.prompt_tokens + job.made
-        most = 0 if job.ready else wanted - job.kv - (type(fact) is Reused)  # the last one is computed
+        most = (
+            0 if job.ready or job.kept else wanted - job.kv - (type(fact) is Reused)
+        )  # the last one is computed
         if not 0 < fact.tokens <= most:
             return "tokens", f"{fact.tokens:,} more tokens are there now, it can have {most:,}"
         job.kv += fact.tokens

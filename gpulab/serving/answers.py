@@ -31,11 +31,10 @@ def read(answer: object, now_ns: int) -> Decision:
         return Decision()
     if not isinstance(answer, Mapping):
         raise fault(f"decide answered with {shown(answer)}; a dictionary is needed", "answer", now_ns)
-    unknown = [key for key in answer if key not in _KEYS]
-    if unknown:
-        raise fault(
-            f"decide answered with {shown(unknown[0])}; the keys are {', '.join(_KEYS)}", "answer", now_ns
-        )
+    for key in answer:
+        if key not in _KEYS:
+            what = f"decide answered with {shown(key)}; the keys are {', '.join(_KEYS)}"
+            raise fault(what, "answer", now_ns)
     said = Decision(
         _ids(answer.get("admit"), "admit", now_ns),
         _preempted(answer.get("preempt"), now_ns),
@@ -48,8 +47,8 @@ def read(answer: object, now_ns: int) -> Decision:
         ("preempt", [i for i, _ in said.preempt]),
         ("reject", said.reject),
     ):
-        twice = next((i for i in ids if ids.count(i) > 1), None) if len(set(ids)) < len(ids) else None
-        if twice is not None:
+        if len(ids) > 1 and len(set(ids)) < len(ids):
+            twice = next(i for i in ids if ids.count(i) > 1)
             raise fault(f"{name} names request {twice} twice", "twice", now_ns, {"request": twice})
     return said
 
@@ -57,7 +56,7 @@ def read(answer: object, now_ns: int) -> Decision:
 def fault(what: str, law: str, now_ns: int, numbers: dict | None = None) -> PolicyFault:
     """The error of a policy: ``what`` happened, and when."""
     return PolicyFault(
-        f"At {now_ns:,} ns {what}. Nothing of this answer was done; the ledger has everything up to here.",
+        f"At {now_ns:,} ns {what}. The run ends here; the ledger has everything up to here.",
         law=law,
         now_ns=now_ns,
         **(numbers or {}),

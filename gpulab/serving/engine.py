@@ -11,7 +11,9 @@ from typing import final
 from gpulab.errors import PolicyFault
 from gpulab.serving.answers import Decision, fault, read
 from gpulab.serving.cost import StepCost
-from gpulab.serving.jobs import ENDED, PREFILLING
+from gpulab.serving.endless import MOST_WAKES, stuck
+from gpulab.serving.jobs import ENDED
+from gpulab.serving.planned import check_limits, planned
 from gpulab.serving.policy import Listed, Load, Policy, View
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.roster import RESOURCE, Roster
@@ -26,8 +28,11 @@ class Engine:
 
     Args:
         cost: what a step takes, and how many KV blocks there are. policy: an object that nobody else uses.
-        max_jobs: jobs at a time. token_budget: tokens a step computes at most, decodes included.
+        max_jobs: jobs at a time. token_budget: tokens that a step with prompts computes at most, its decodes included.
         leap: do quiet steps in one go; without it step by step, for comparison.
+
+    Raises:
+        ValueError: a limit that is no whole number of 1 or more, or a policy that reserves neither way.
 
     Attributes:
         passes: times the loop went round (with ``leap=False`` once a step).
@@ -44,6 +49,7 @@ class Engine:
         leap: bool = True,
         ledger: Ledger | None = None,
     ) -> None:
+        check_limits(policy, max_jobs, token_budget)
         self.cost, self.policy = cost, policy
         self.max_jobs, self.token_budget, self.leap = max_jobs, token_budget, leap
         self.ledger = ledger if ledger is not None else Ledger()
@@ -54,6 +60,7 @@ class Engine:
         self._ends: list[tuple[int, int, str]] = []  # when a client gives up or hangs up: (ns, id, reason)
         self._plan: dict[int, int] = {}  # tokens of each prompt in the next step
         self._wake: int | None = None
+        self._woken = 0  # times in a row that nothing but waking happened
         self.ledger.append(Opened(0, RESOURCE, cost.kv_blocks, "block"))
 
     @property
@@ -118,8 +125,10 @@ class Engine:
             job = roster.views[name]._job
             if job.state != ENDED and (reason == "aborted" or job.first_token_ns < 0):
                 roster.drop(job, reason)
+        self._woken = 0 if not roster.quiet else self._woken
         if self._wake is not None and self._wake <= roster.now_ns:
             self._wake, roster.quiet = None, False
+            self._woken += 1
 
     def _arrive_until(self, time_ns: int) -> None:
         """Write down who came up to ``time_ns``, each at its own time: also while a step is under way."""
@@ -137,6 +146,7 @@ class Engine:
             roster.now_ns,
             waiting=Listed(roster.waiting),
             running=Listed(roster.running.values()),
+            decoding=len(roster.batch),
             free_blocks=roster.free_blocks,
             next_blocks=roster.batch.blocks_for(1),
             limits=(self.token_budget, self.max_jobs, self.cost.block_tokens),
@@ -160,35 +170,12 @@ class Engine:
         for name in said.admit:
             roster.admit(roster.job(name, "admit"))
         roster.quiet = True  # what the policy did itself is no event for it
-        self._wake, self._plan = said.wake, dict(said.prefill)
-        for name in said.admit:  # who was let in just now may have found part of its prompt cached
-            job = roster.views[name]._job
-            if job.id in self._plan and job.computed and not job.ready_ns:
-                self._plan[job.id] = min(self._plan[job.id], job.target - job.computed)
-        self._check_plan()
+        self._wake = said.wake
+        self._plan = planned(said, roster, mixes=self.policy.mixes, token_budget=self.token_budget)
         lacking = roster.lacking()
         if lacking and (self.policy.mixes or not self._plan):
             what = f"the next step lacks {lacking:,} blocks ({roster.free_blocks:,} are free), nobody was preempted"
             raise fault(what, "blocks", roster.now_ns)
-
-    def _check_plan(self) -> None:
-        """Each chunk is of a prompt that runs and no longer than it, and all fit the budget of the step."""
-        roster = self._roster
-        total = len(roster.batch) if self.policy.mixes else 0
-        for name, tokens in self._plan.items():
-            job = roster.job(name, "prefill")
-            left = job.target - job.computed if job.state == PREFILLING else 0
-            if not 1 <= tokens <= left:
-                raise fault(
-                    f"prefill wants {tokens:,} tokens of request {name}, which has {left:,} left to compute",
-                    "prefill",
-                    roster.now_ns,
-                    {"request": name},
-                )
-            total += tokens
-        if self._plan and total > self.token_budget:
-            what = f"the next step would compute {total:,} tokens; the budget is {self.token_budget:,}"
-            raise fault(what, "budget", roster.now_ns)
 
     # -- step ------------------------------------------------------------------------------------
 
@@ -250,21 +237,34 @@ class Engine:
         )
 
     def _next_ns(self) -> int | None:
-        """When something comes from outside, None when nothing will."""
-        times = [heap[0][0] for heap in (self._ends, self._roster.transfers) if heap]
+        """When something comes from outside, None when nothing will; while nobody is here that is who arrives."""
+        times = []
         if self._arrived < len(self._arrivals):
             times.append(self._arrivals[self._arrived].arrival_ns)
-        if self._wake is not None:
-            times.append(self._wake)
+        if self._roster.waiting or self._roster.running:
+            times += [heap[0][0] for heap in (self._ends, self._roster.transfers) if heap]
+            if self._wake is not None:
+                times.append(self._wake)
         return min(times, default=None)
 
     def _idle(self, until_ns: int | None) -> bool:
         """Nothing to compute: on to what comes next, if anything does."""
         roster, coming = self._roster, self._next_ns()
         if coming is None and until_ns is None and (roster.waiting or roster.running):
-            raise roster.stuck()
+            raise self._stuck(0)
+        if self._woken > MOST_WAKES and coming == self._wake:
+            raise self._stuck(self._woken)
         if coming is None or (until_ns is not None and coming > until_ns):
             return until_ns is None
         self.passes += 1
         roster.now_ns = max(roster.now_ns, coming)
         return True
+
+    def _stuck(self, woken: int) -> PolicyFault:
+        """The error when nothing will ever happen again, or only waking, though somebody is here."""
+        roster = self._roster
+        job = (*roster.waiting, *roster.running.values())[0]._job
+        here = (
+            f"{len(roster.waiting)} wait, {len(roster.running)} run, {roster.free_blocks:,} blocks are free"
+        )
+        return stuck(job, roster.now_ns, here, woken)

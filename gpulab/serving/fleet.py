@@ -7,7 +7,7 @@ from typing import final
 
 from gpulab.errors import PolicyFault, shown
 from gpulab.serving.engine import Engine
-from gpulab.serving.policy import Load
+from gpulab.serving.policy import Asked, Load
 from gpulab.serving.request import Request, Trace
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import whole
@@ -23,8 +23,8 @@ class Router(ABC):
     looks: bool = True
 
     @abstractmethod
-    def route(self, request: Request, replicas: Sequence[Load]) -> int:
-        """The number of the replica, from 0. Its output length is in ``request`` and none of your business."""
+    def route(self, request: Asked, replicas: Sequence[Load]) -> int:
+        """The number of the replica, from 0."""
 
 
 @final
@@ -36,7 +36,7 @@ class RoundRobin(Router):
     def __init__(self) -> None:
         self._next = 0
 
-    def route(self, request: Request, replicas: Sequence[Load]) -> int:
+    def route(self, request: Asked, replicas: Sequence[Load]) -> int:
         self._next += 1
         return (self._next - 1) % len(replicas)
 
@@ -48,7 +48,7 @@ class LeastOutstanding(Router):
     Counting only those that wait looks the same and piles ties onto replica 0 (Vidur's rule of that name).
     """
 
-    def route(self, request: Request, replicas: Sequence[Load]) -> int:
+    def route(self, request: Asked, replicas: Sequence[Load]) -> int:
         return min(range(len(replicas)), key=lambda n: replicas[n].waiting + replicas[n].running)
 
 
@@ -56,7 +56,7 @@ class LeastOutstanding(Router):
 class LeastKV(Router):
     """The most free KV blocks; ties go to whoever has fewer requests."""
 
-    def route(self, request: Request, replicas: Sequence[Load]) -> int:
+    def route(self, request: Asked, replicas: Sequence[Load]) -> int:
         def full(n: int) -> tuple[int, int]:
             return -replicas[n].free_blocks, replicas[n].waiting + replicas[n].running
 
@@ -70,7 +70,7 @@ class PrefixAware(Router):
     def __init__(self, slack: int = 8) -> None:
         self.slack = slack
 
-    def route(self, request: Request, replicas: Sequence[Load]) -> int:
+    def route(self, request: Asked, replicas: Sequence[Load]) -> int:
         outstanding = [load.waiting + load.running for load in replicas]
         least = min(outstanding)
         fair = [n for n in range(len(replicas)) if outstanding[n] <= least + self.slack]
@@ -84,7 +84,7 @@ class PowerOfTwo(Router):
     def __init__(self, seed: str = "0") -> None:
         self.seed = seed
 
-    def route(self, request: Request, replicas: Sequence[Load]) -> int:
+    def route(self, request: Asked, replicas: Sequence[Load]) -> int:
         drawn = int(hashlib.sha256(f"{self.seed}/{request.id}".encode()).hexdigest(), 16)
         first = drawn % len(replicas)
         second = (first + 1 + drawn // len(replicas) % max(1, len(replicas) - 1)) % len(replicas)
@@ -96,13 +96,15 @@ class Fleet:
     """``engines`` behind ``router``. A request stays where it was sent."""
 
     def __init__(self, engines: Sequence[Engine], router: Router) -> None:
+        if not engines:
+            raise ValueError("A fleet has one replica or more.")
         self.engines, self.router = list(engines), router
 
     def run(self, trace: Trace) -> list[Ledger]:
         """The ledger of each replica: the one it would have written, had it been sent its requests alone.
 
         Raises:
-            PolicyFault: the router named no replica, or a policy broke a rule.
+            PolicyFault: the router named no replica or raised, or a policy broke a rule.
         """
         blind = [Load(0, 0, 0, 0)] * len(self.engines)
         for request in trace:
@@ -111,7 +113,7 @@ class Fleet:
                 for engine in self.engines:
                     engine.advance(request.arrival_ns)
                 loads = [engine.load(request) for engine in self.engines]
-            chosen = whole(self.router.route(request, loads))
+            chosen = whole(self._route(request, loads))
             if chosen is None or not 0 <= chosen < len(self.engines):
                 raise PolicyFault(
                     f"The router sent request {request.id} to {shown(chosen)}; there are replicas 0 to "
@@ -123,3 +125,16 @@ class Fleet:
         for engine in self.engines:
             engine.advance(None)
         return [engine.close() for engine in self.engines]
+
+    def _route(self, request: Request, loads: Sequence[Load]) -> int:
+        asked = Asked(*(getattr(request, name) for name in Asked._fields))
+        try:
+            return self.router.route(asked, loads)
+        except Exception as wrong:
+            raise PolicyFault(
+                f"At {request.arrival_ns:,} ns route raised {type(wrong).__name__}: {wrong}, with request {request.id} "
+                f"at the door. The run ends here; the ledgers have everything up to here.",
+                law="raised",
+                request=request.id,
+                now_ns=request.arrival_ns,
+            ) from wrong

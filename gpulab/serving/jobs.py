@@ -20,7 +20,8 @@ class Job:
         target: tokens to compute before the next token comes: the prompt, and after it was put out also
             what it had made. computed, generated: tokens with KV, tokens made, as of ``joined``.
         joined: steps the batch had done when it joined; blocks: KV blocks it holds.
-        alone_ps: what its work so far takes by itself. evictions: how often it was put out.
+        alone_ps: what its work so far takes by itself. evictions: how often it was put out; fruitless: how
+            often since it had ``made`` tokens.
     """
 
     __slots__ = (
@@ -36,13 +37,24 @@ class Job:
             "claim",
             "claimed",
         ),
-        *("alone_ps", "evictions", "first_token_ns", "busy_ns", "ready_ns", "served_ns", "phase"),
+        *(
+            "alone_ps",
+            "evictions",
+            "first_token_ns",
+            "busy_ns",
+            "ready_ns",
+            "served_ns",
+            "phase",
+            "fruitless",
+            "made",
+        ),
     )
 
     def __init__(self, request: Request, place: int) -> None:
         self.request, self.place, self.state = request, place, WAITING
         self.target, self.computed, self.generated = request.prompt_tokens, 0, 0
         self.joined = self.blocks = self.alone_ps = self.evictions = self.phase = 0
+        self.fruitless = self.made = 0
         self.claim = self.claimed = self.first_token_ns = -1
         self.ready_ns = 0  # a transfer of its KV is under way until then
         self.busy_ns = self.served_ns = (
@@ -58,8 +70,8 @@ class Job:
         return chunk * (2 * self.computed + chunk)
 
     def limit(self) -> int:
-        """The most tokens with KV it can come to have, as far as its client said."""
-        return self.request.prompt_tokens + (self.request.most_tokens or self.request.output_tokens)
+        """The most tokens with KV it can come to have, as far as its client said: the last token's is never kept."""
+        return self.request.prompt_tokens + (self.request.most_tokens or self.request.output_tokens) - 1
 
 
 @final

@@ -8,7 +8,7 @@ nothing is asked. A policy never changes queues: the engine does what it says, a
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 from gpulab.serving.jobs import DECODING, PREFILLING, Batch, Job
 
@@ -128,14 +128,14 @@ class View:
 
     Attributes:
         now_ns: the time. waiting: jobs that wait, in the order of their arrival. running: jobs that are
-            served, in the order in which they were admitted. free_blocks: KV blocks nobody holds.
-            next_blocks: blocks that the decodes take in the next step. need_blocks: those of them that are
-            lacking; above 0 the policy must preempt.
+            served, in the order in which they were admitted. decoding: how many of them decode.
+        free_blocks: KV blocks nobody holds. next_blocks: blocks that the decodes take in the next step.
+            need_blocks: those of them that are lacking; above 0 the policy must preempt.
         token_budget, max_jobs, block_tokens: the engine's limits.
     """
 
     __slots__ = (
-        *("now_ns", "waiting", "running", "free_blocks", "next_blocks", "need_blocks"),
+        *("now_ns", "waiting", "running", "decoding", "free_blocks", "next_blocks", "need_blocks"),
         *("token_budget", "max_jobs", "block_tokens", "_needs"),
     )
 
@@ -145,13 +145,14 @@ class View:
         *,
         waiting: Listed,
         running: Listed,
+        decoding: int,
         free_blocks: int,
         next_blocks: int,
         limits: tuple[int, int, int],
         needs: Callable[[Job], int],
     ) -> None:
         self.now_ns, self.waiting, self.running = now_ns, waiting, running
-        self.free_blocks, self.next_blocks = free_blocks, next_blocks
+        self.decoding, self.free_blocks, self.next_blocks = decoding, free_blocks, next_blocks
         self.need_blocks = max(0, next_blocks - free_blocks)
         self.token_budget, self.max_jobs, self.block_tokens = limits
         self._needs = needs
@@ -160,10 +161,19 @@ class View:
         """Blocks that ``job`` takes when it is admitted."""
         return self._needs(job._job)
 
-    @property
-    def decoding(self) -> int:
-        """How many jobs decode."""
-        return sum(job.decoding for job in self.running)
+
+class Asked(NamedTuple):
+    """What a router can know of a request. Never how long its answer will be, nor when its client gives up."""
+
+    id: int
+    arrival_ns: int
+    prompt_tokens: int
+    most_tokens: int  # 0: the client did not say
+    tenant: str
+    slo: str
+    prefix: tuple[int, ...]
+    predicted_tokens: int
+    first_token_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +192,8 @@ class Policy(ABC):
     Attributes:
         mixes: do prompts share steps with decodes? Otherwise a step with prompts has no decodes.
         reserves: blocks at admission: ``"prompt"`` (more are taken as it grows) or ``"most"`` (all that it
-            may ever need).
+            may ever need, as its client said). Of a request whose client did not say, ``"most"`` is what it will
+            make: no server knows that, so on such a trace the run is a bound, the *Orca (Oracle)* of Kwon et al.
     """
 
     mixes: bool = True
@@ -196,4 +207,9 @@ class Policy(ABC):
         "wake": ns}``: preempted jobs give their blocks back first, then jobs are admitted in this order, and
         in the next step ``tokens`` of each prompt named in ``prefill`` are computed: fewer of a job that was
         admitted in the same answer and found more of its prompt cached.
+
+        An answer replaces the one before, its ``wake`` and its chunks, too. What it did itself is no event: whoever
+        preempts and wants to be asked again in this instant's next nanosecond names it in ``wake``. Nobody is woken
+        while no job is here. Without end are neither 10,000 wakes in a row of which nothing comes, nor 1,000
+        preemptions of a job that makes no token in between: ``PolicyFault``.
         """

@@ -9,6 +9,9 @@ Source: vLLM, Automatic Prefix Caching (design page); blocks are counted here an
 from collections import OrderedDict
 from typing import final
 
+from gpulab.errors import TraceFault
+from gpulab.serving.request import Request
+
 
 @final
 class Prefixes:
@@ -83,3 +86,16 @@ class Prefixes:
         """``count`` idle blocks are taken for something else, those unused longest first."""
         for _ in range(count):
             self._idle.popitem(last=False)
+
+
+def check_prefix(request: Request, block_tokens: int) -> None:
+    """``TraceFault`` when ``request`` names more blocks than its prompt fills."""
+    full = request.prompt_tokens // block_tokens
+    if len(request.prefix) > full:
+        raise TraceFault(
+            f"Request {request.id}, which came at {request.arrival_ns:,} ns, names {len(request.prefix):,} full blocks of its "
+            f"prompt; its {request.prompt_tokens:,} tokens fill {full:,} of {block_tokens:,}. Give the ids of full blocks "
+            f"alone; the ledger has everything up to here.",
+            rows=[(request.id, "prefix", request.prefix)],
+            good=[],
+        )

@@ -73,7 +73,8 @@ class Trace:
             raise TraceFault(
                 f"{len(rows):,} of {len(self.requests):,} requests are broken; first the one at place {line}: "
                 f"{column} is {shown(value)}. Lengths are whole numbers (a prompt has 1 token or more, an "
-                f"output 1 or more), arrivals never run back, and each id occurs once.",
+                f"output 1 or more), arrivals never run back, each id occurs once, tenants are texts, "
+                f"and a prefix is a tuple of different ids, one a full block of the prompt.",
                 rows=rows,
                 good=[request for n, request in enumerate(self.requests) if n not in bad],
             )
@@ -96,6 +97,12 @@ def _wrong(request: Request) -> tuple[str, object] | None:
             return name, value
     if request.most_tokens and request.most_tokens < request.output_tokens:
         return "most_tokens", request.most_tokens
+    for name in ("tenant", "slo"):
+        if type(getattr(request, name)) is not str:
+            return name, getattr(request, name)
+    ids = request.prefix
+    if type(ids) is not tuple or len(ids) > request.prompt_tokens or len(set(ids)) < len(ids):
+        return "prefix", ids
     return None
 
 

@@ -7,12 +7,12 @@ import heapq
 from bisect import bisect_left, insort
 from typing import final
 
-from gpulab.errors import PolicyFault
 from gpulab.serving.answers import fault
 from gpulab.serving.cost import StepCost
+from gpulab.serving.endless import count_eviction
 from gpulab.serving.jobs import DECODING, ENDED, PREFILLING, WAITING, Batch, Job
 from gpulab.serving.policy import JobView
-from gpulab.serving.prefixes import Prefixes
+from gpulab.serving.prefixes import Prefixes, check_prefix
 from gpulab.serving.request import Request
 from gpulab.telemetry.events import (
     Arrived,
@@ -24,6 +24,7 @@ from gpulab.telemetry.events import (
     Grew,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     Withdrawn,
 )
@@ -89,11 +90,12 @@ class Roster:
     def arrive(self, request: Request) -> None:
         """``request`` is at the door; one that the whole pool could not hold is turned away."""
         at, job = request.arrival_ns, Job(request, len(self.views))
+        check_prefix(request, self.cost.block_tokens)
         view = self.views[request.id] = JobView(job, self.batch)
         most = request.most_tokens or request.output_tokens
         self.quiet = False
         self.ledger.write(Arrived, at, request.id, request.owner, request.tenant, request.prompt_tokens, most)
-        if -(-(request.prompt_tokens + most - 1) // self.cost.block_tokens) > self.cost.kv_blocks:
+        if -(-job.limit() // self.cost.block_tokens) > self.cost.kv_blocks:
             self.ledger.write(Dropped, at, request.id, "rejected")
             job.state = ENDED
             return
@@ -117,6 +119,7 @@ class Roster:
         """``job`` waits again. By recompute its blocks are free now, by swap when they have been copied out."""
         decoding = job.state == DECODING
         self._leave(job)
+        count_eviction(job, self.now_ns)
         kept = job.computed if way == "swap" and decoding else 0
         job.evictions += 1
         job.state = WAITING
@@ -157,6 +160,7 @@ class Roster:
         if hits:
             job.computed = len(hits) * self.cost.block_tokens
             self.ledger.write(Reused, self.now_ns, job.id, job.computed)
+            self._resume(job)
         elif job.computed:  # its KV was kept elsewhere
             self._move(job)
 
@@ -171,6 +175,7 @@ class Roster:
         job.computed += tokens
         self.ledger.write(Prefilled, self.now_ns, job.id, tokens)
         if job.computed < job.target:
+            self._resume(job)
             return
         self.prefixes.publish(job.id, job.request.prefix)
         if job.evictions:
@@ -181,8 +186,13 @@ class Roster:
         if job.generated == job.request.output_tokens:
             self.finish(job)
         else:
-            job.state = DECODING
-            self.batch.join(job)
+            self._decode(job)
+
+    def _resume(self, job: Job) -> None:
+        """A job that was put out and has all its KV again but the last token's decodes: that one is no chunk."""
+        if job.generated and job.computed == job.target - 1:
+            self.prefixes.publish(job.id, job.request.prefix)
+            self._decode(job)
 
     def finish(self, job: Job) -> None:
         self._leave(job)
@@ -243,21 +253,13 @@ class Roster:
             self._free(job)
             self._claim(job, self.now_ns)
         elif job.state == PREFILLING:
-            job.state = DECODING
-            self.batch.join(job)
+            self.ledger.write(Restored, self.now_ns, job.id, job.computed)
+            self._decode(job)
 
-    def stuck(self) -> PolicyFault:
-        """The error when nothing will ever happen again, though somebody is here."""
-        job = (*self.waiting, *self.running.values())[0]._job
-        waited = self.now_ns - job.request.arrival_ns
-        return fault(
-            f"request {job.id} is {job.state}, {waited:,} ns after it arrived, nothing else will happen, and "
-            f"the policy serves nobody ({len(self.waiting)} wait, {len(self.running)} run, "
-            f"{self.free_blocks:,} blocks are free)",
-            "starvation",
-            self.now_ns,
-            {"request": job.id, "waited_ns": waited},
-        )
+    def _decode(self, job: Job) -> None:
+        """``job`` lacks only the KV of its last token: from now on it makes one a step."""
+        job.state = DECODING
+        self.batch.join(job)
 
     def _unwait(self, view: JobView) -> None:
         del self.waiting[bisect_left(self.waiting, _place(view), key=_place)]

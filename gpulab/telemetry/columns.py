@@ -6,7 +6,7 @@ instant is one step.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from typing import final
 
@@ -79,6 +79,14 @@ class Columns:
         """The facts of these kinds, in order."""
         flat = self.flat
         return [flat[at](*flat[at + 1 : at + _STEPS[flat[at]]]) for at in self.starts() if flat[at] in kinds]
+
+    def each(self, kinds: Collection[type]) -> Iterator[tuple[int, object]]:
+        """The facts of these kinds with their serials, in order; of the others no object is made."""
+        flat = self.flat
+        for serial, at in enumerate(self.starts()):
+            kind = flat[at]
+            if kind in kinds:
+                yield serial, kind(*flat[at + 1 : at + _STEPS[kind]])
 
     def rows(self) -> Iterator[tuple[type, list]]:
         """Each fact as its kind and its fields, in order."""

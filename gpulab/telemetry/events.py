@@ -19,6 +19,7 @@ from gpulab.telemetry.requests import (
     Finished,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     Stepped,
 )
@@ -256,6 +257,7 @@ Fact = (
     | Waited
     | Occupied
     | Arrived
+    | Restored
     | Reused
     | Stepped
     | Prefilled

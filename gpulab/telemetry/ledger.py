@@ -6,7 +6,7 @@ in a fixed order, nothing taken from the machine. How a million facts are kept s
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
@@ -100,6 +100,14 @@ class Ledger:
     def of(self, *kinds: type) -> list[Fact]:
         """The facts of these kinds, in order."""
         return self._facts.of(kinds)
+
+    def each(self, kinds: Collection[type]) -> Iterator[tuple[int, Fact]]:
+        """The facts of these kinds as ``(serial, fact)``, one at a time: half the cost of looking at all of them."""
+        return self._facts.each(kinds)
+
+    def rows(self) -> Iterator[tuple[type, list]]:
+        """Each fact as its kind and the list of its fields, for whoever writes a million of them down again."""
+        return self._facts.rows()
 
     def serials(self, *kinds: type) -> list[int]:
         """The serials of the facts of these kinds, in order."""

@@ -83,6 +83,18 @@ class Preempted:
 
 
 @dataclass(slots=True)
+class Restored:
+    """All of the job's KV that was kept elsewhere, ``tokens``, is back where it is served: it goes on from here.
+
+    Until then it is served, holds its blocks and makes nothing.
+    """
+
+    time_ns: int
+    request: int
+    tokens: int
+
+
+@dataclass(slots=True)
 class Finished:
     """The job made its last token, the ``output_tokens``-th.
 

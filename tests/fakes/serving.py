@@ -21,6 +21,7 @@ from gpulab.telemetry.events import (
     Opened,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     Stepped,
     TimedOut,
@@ -149,6 +150,8 @@ class Lottery:
         self.ledger.append(Granted(self.now, job.claim, -1, job.size))
         if self.chance(0.5):
             self.ledger.append(Used(self.now, job.claim, min(job.size, job.kv)))
+        if job.kv:
+            self.ledger.append(Restored(self.now, job.number, job.kv))
         if job.kv == 0 and job.prompt > 1 and self.chance(0.3):
             job.kv = self.draw.randint(1, job.prompt - 1)
             self.ledger.append(Reused(self.now, job.number, job.kv))

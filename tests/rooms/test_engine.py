@@ -1,18 +1,34 @@
 """The engine: what a step costs, what a policy may say, and what it hears when it says something else."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from gpulab.errors import PolicyFault, SpecFault, TraceFault
+from gpulab.report.audit import check
+from gpulab.report.metrics import Slo, summarize
+from gpulab.report.waiting import Waiting
 from gpulab.serving import cost
 from gpulab.serving.engine import Engine
+from gpulab.serving.fleet import Fleet, Router
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.prefill_first import PrefillFirst
+from gpulab.serving.policies.request_level import RequestLevel
 from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
-from gpulab.telemetry.events import Dropped, Finished, Grew, Preempted, Prefilled, Stepped
+from gpulab.telemetry.events import (
+    Closed,
+    Dropped,
+    Finished,
+    Grew,
+    Preempted,
+    Prefilled,
+    Restored,
+    Reused,
+    Stepped,
+)
 
 # A board on which sums can be done by head: a step takes 1 ms, a token 1 us more, nothing else.
 PLAIN = cost.StepCost(
@@ -73,6 +89,16 @@ def test_a_request_that_the_whole_pool_cannot_hold_is_turned_away_at_the_door():
     ledger = served(Chunked(), Request(0, 7, 500, 3), Request(1, 9, 5, 2))
     assert ledger.of(Dropped) == [Dropped(7, 0, "rejected")]
     assert [f.request for f in ledger.of(Finished)] == [1]
+
+
+@pytest.mark.parametrize("policy", [Chunked, PrefillFirst, Reserving, RequestLevel])
+def test_a_request_that_just_fits_into_the_whole_pool_is_served_by_every_way_to_reserve(policy):
+    """400 tokens of KV: the last of 401 tokens is made and never kept. One more is turned away."""
+    requests = Request(0, 0, 398, 3), Request(1, 0, 398, 4), Request(2, 0, 5, 2)
+    ledger = served(policy(), *requests)
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 2]
+    assert [f.request for f in ledger.of(Dropped)] == [1]
+    check(ledger)
 
 
 def test_clients_give_up_without_a_token_and_hang_up_at_any_time():
@@ -150,6 +176,113 @@ def test_an_answer_that_leaves_the_next_step_without_blocks_is_refused():
         served(Stubborn(), Request(0, 0, 8, 16), Request(1, 0, 8, 16), board=replace(PLAIN, kv_blocks=8))
 
 
+class Asleep(Policy):
+    """Serves nobody and wakes for ever."""
+
+    def decide(self, view):
+        return {"wake": view.now_ns + 1}
+
+
+class Restless(Policy):
+    """Lets the first in and puts it out again before its step: by turns, for ever."""
+
+    def decide(self, view):
+        if view.running:
+            return {"preempt": [[job.id, "recompute"] for job in view.running], "wake": view.now_ns + 1}
+        return {**Chunked().decide(view), "prefill": {}, "wake": view.now_ns + 1}
+
+
+class Throwing(Policy):
+    """Throws a job's work away after each chunk."""
+
+    def decide(self, view):
+        begun = [job.id for job in view.running if job.computed]
+        if begun:
+            return {"preempt": [[name, "recompute"] for name in begun], "wake": view.now_ns + 1}
+        return {"admit": [view.waiting[0].id], "prefill": {view.waiting[0].id: 1}} if view.waiting else {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (Asleep(), r"request 4 is waiting, .* ns after it arrived, the policy woke [\d,]+ times in a row"),
+        (Restless(), r"preempt names request 4, which was put out 1,000 times"),
+        (Throwing(), r"preempt names request 4, which was put out 1,000 times"),
+    ],
+)
+def test_a_policy_that_goes_on_for_ever_and_gets_nowhere_is_stopped(policy, told):
+    engine = Engine(PLAIN, policy)
+    with pytest.raises(PolicyFault, match=told) as fault:
+        engine.run(Trace([Request(4, 7, 10, 2)]))
+    assert (fault.value.law, fault.value.numbers["request"]) == ("starvation", 4)
+    assert len(engine.ledger) >= 3
+
+
+def test_nobody_is_woken_while_nobody_is_here():
+    class Counting(Policy):
+        asked = 0
+
+        def decide(self, view):
+            self.asked += 1
+            return {**Chunked().decide(view), "wake": view.now_ns + 1_000_000_000}
+
+    policy = Counting()
+    served(policy, Request(0, 0, 10, 2), Request(1, 10**15, 10, 2))
+    assert policy.asked < 10
+
+
+class SwapsOnce(Policy):
+    """Puts request 0 out by ``way`` after its first token, and lets it in again at once."""
+
+    def __init__(self, way):
+        self.way = way
+
+    def decide(self, view):
+        first = next(
+            (job for job in view.running if job.id == 0 and job.decoding and not job.evictions), None
+        )
+        if first is not None:
+            return {"preempt": [[0, self.way]]}
+        return Chunked(spare_permille=0).decide(view)
+
+
+def test_a_job_makes_no_token_before_its_kv_is_back():
+    board = replace(PLAIN, kv_bytes_per_token=25_000_000)  # 1 ms a token
+    ledger = served(SwapsOnce("swap"), Request(0, 0, 4, 5), Request(1, 0, 4, 9), board=board)
+    back, out = ledger.of(Restored)[0], ledger.of(Preempted)[0]
+    assert (back.tokens, out.kept_tokens) == (4, 4)
+    meanwhile = [f.jobs for f in ledger.of(Stepped) if out.time_ns < f.time_ns <= back.time_ns]
+    assert set(meanwhile) == {1}
+    check(ledger)
+
+
+class EndsOneTokenEarly(Policy):
+    """Puts request 0 out after its first token, then computes all that it had but the last token."""
+
+    def decide(self, view):
+        for job in (*view.waiting, *view.running):
+            if job.id == 0 and job.decoding and not job.evictions:
+                return {"preempt": [[0, "recompute"]], "wake": view.now_ns + 1}
+            if job.id == 0 and job.evictions and not job.blocks:
+                return {"admit": [0], "prefill": {0: job.left or job.target - 1}}
+        return Chunked().decide(view)
+
+
+@pytest.mark.parametrize(
+    "prefix", [(), (1, 2)], ids=["by a chunk", "by its prompt, which another one shares"]
+)
+def test_what_was_put_out_and_lacks_only_its_last_token_decodes_again(prefix):
+    """Nothing in a ledger tells a decode from a chunk of one token, so the engine knows no difference either."""
+    ledger = served(
+        EndsOneTokenEarly(), Request(0, 0, 8, 5, prefix=prefix), Request(1, 0, 8, 9, prefix=prefix)
+    )
+    out = ledger.of(Preempted)[0].time_ns
+    again = [f for f in ledger.of(Reused, Prefilled) if f.time_ns > out and f.request == 0]
+    assert [(type(f), f.tokens) for f in again] == [(Reused if prefix else Prefilled, 8)]
+    assert sorted((f.request, f.output_tokens) for f in ledger.of(Finished)) == [(0, 5), (1, 9)]
+    check(ledger)
+
+
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
@@ -159,6 +292,10 @@ def test_an_answer_that_leaves_the_next_step_without_blocks_is_refused():
         ({"arrival_ns": 1}, "arrival_ns is 1"),
         ({"id": 0}, "id is 0"),
         ({"most_tokens": 1}, "most_tokens is 1"),
+        ({"tenant": None}, "tenant is None"),
+        ({"prefix": None}, "prefix is None"),
+        ({"prefix": (5, 5)}, r"prefix is \(5, 5\)"),
+        ({"prefix": tuple(range(11))}, "prefix is "),
     ],
 )
 def test_a_broken_request_is_named_and_the_good_ones_are_kept(broken, told):
@@ -175,3 +312,93 @@ def test_a_board_that_is_none_is_told_with_the_names_there_are(tmp_path):
     file.write_text('model = "m"\n', encoding="utf-8")
     with pytest.raises(SpecFault, match="constant_ps is None"):
         cost.load(file)
+
+
+def test_a_prefix_of_more_blocks_than_the_prompt_fills_is_told_when_it_comes():
+    engine = Engine(PLAIN, Chunked())
+    with pytest.raises(
+        TraceFault, match=r"Request 1, which came at 5 ns, names 3 full blocks .* fill 2 of 4"
+    ):
+        engine.run(Trace([Request(0, 0, 8, 2, prefix=(1, 2)), Request(1, 5, 11, 2, prefix=(1, 2, 3))]))
+    assert len(engine.ledger) >= 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"max_jobs": 0}, "max_jobs is 0"),
+        ({"token_budget": "x"}, "token_budget is 'x'"),
+        ({"token_budget": True}, "token_budget is True"),
+    ],
+)
+def test_limits_that_are_none_are_told_before_anything_runs(limits, told):
+    with pytest.raises(ValueError, match=told):
+        Engine(PLAIN, Chunked(), **limits)
+
+
+def test_a_policy_that_reserves_neither_way_is_told_before_anything_runs():
+    class Odd(Says):
+        reserves = "all"
+
+    with pytest.raises(ValueError, match="reserves is 'all'"):
+        Engine(PLAIN, Odd())
+
+
+def test_a_router_is_told_what_a_front_door_knows_and_nothing_of_the_future():
+    told = []
+
+    class Noting(Router):
+        def route(self, request, replicas):
+            told.append(request)
+            return 1 // (2 - len(told))
+
+    request = Request(3, 7, 8, 99, most_tokens=200, tenant="a", prefix=(1,), patience_ns=5, aborted_ns=50)
+    engines = [Engine(PLAIN, Chunked()) for _ in range(2)]
+    with pytest.raises(PolicyFault, match=r"route raised ZeroDivisionError.* request 4 at the door"):
+        Fleet(engines, Noting()).run(Trace([request, replace(request, id=4)]))
+    assert told[0] == (3, 7, 8, 200, "a", "", (1,), 0, 0)
+    with pytest.raises(ValueError, match="one replica or more"):
+        Fleet([], Noting())
+
+
+def test_the_numbers_of_three_requests_are_those_of_a_sum_by_hand():
+    """1.030 ms for both prompts, 1.001 for request 0 alone, 1.006 with the third's prompt, 1.001 for that one's last."""
+    requests = (
+        Request(0, 0, 10, 3, tenant="a"),
+        Request(1, 0, 20, 1, tenant="b"),
+        Request(2, 2_000_000, 5, 2, tenant="b"),
+    )
+    ledger = served(Chunked(), *requests)
+    ends = [1_030_000, 2_031_000, 3_037_000, 4_038_000]
+    assert [fact.time_ns for fact in ledger.of(Stepped)] == ends
+    numbers = summarize(ledger, Slo(ttft_ns=1_036_000))
+    first, second, third = numbers.requests
+    assert (first.ttft_ns, second.ttft_ns, third.ttft_ns) == (1_030_000, 1_030_000, 1_037_000)
+    assert (first.tpot_ns, second.tpot_ns, third.tpot_ns) == (1_003_500, None, 1_001_000)
+    assert (first.latency_ns, second.latency_ns, third.latency_ns) == (3_037_000, 1_030_000, 2_038_000)
+    assert (first.queued_ns, second.queued_ns, third.queued_ns) == (0, 0, 31_000)
+    assert (numbers.kept, numbers.attainment, numbers.goodput_per_s) == (2, 2 / 3, 2 * 10**9 / 4_038_000)
+    assert (numbers.output_tokens, numbers.tokens_per_s) == (6, 6 * 10**9 / 4_038_000)
+    got_a, got_b = 10 + 2 * 3, 25 + 2 * 3  # a prompt token counts once, an output token twice
+    assert numbers.jain == Fraction((got_a + got_b) ** 2, 2 * (got_a**2 + got_b**2))
+    # The pool of 100 blocks: 3 and 5 are held, then 3, then 3 + 2, then 2.
+    held = 8 * 1_030_000 + 3 * 1_001_000 + 5 * 1_006_000 + 2 * 1_001_000
+    assert numbers.occupancy == {"kv": held / (100 * 4_038_000)}
+    # Alone: its own chunk and steps. Request 2 waited 31 us for the end of a step, with room for it: blocked, not behind.
+    waited = Waiting(ledger)
+    assert [(w.alone_ns, w.slowed_ns) for w in waited.requests] == [
+        (1_010_000 + 2_002_000, 25_000),
+        (1_020_000, 10_000),
+        (1_005_000 + 1_001_000, 1_000),
+    ]
+    assert [(w.behind_ns, w.blocked_ns, w.outside_ns) for w in waited.requests] == [
+        (0, 0, 0),
+        (0, 0, 0),
+        (0, 31_000, 0),
+    ]
+
+
+def test_a_run_is_over_when_its_last_request_is_and_not_when_that_one_would_have_given_up():
+    gone = Request(0, 0, 4, 100, patience_ns=10**9, aborted_ns=2_000_000)
+    ledger = served(Chunked(), gone, Request(1, 0, 4, 1, patience_ns=10**9))
+    assert ledger.of(Closed)[0].time_ns == ledger.of(Dropped)[0].time_ns < 10**7

@@ -28,6 +28,7 @@ from gpulab.telemetry.events import (
     Preempted,
     Prefilled,
     Refused,
+    Restored,
     Returned,
     Reused,
     Sent,
@@ -74,6 +75,7 @@ SERVED = [
     Stepped(12, "kv", 12, 1, 0, 0, 0, 0, 0),
     Prefilled(12, 0, 24),
     Preempted(12, 0, 0),
+    Restored(12, 0, 4),
     Dropped(12, 0, "timed out"),
     Finished(12, 0, 3, 7),
     Answered(12, 0),
@@ -289,3 +291,11 @@ def test_a_clock_moves_forward_stands_still_and_never_goes_back():
         clock.advance_to(8)
 
     assert clock.now_ns == 9
+
+
+def test_facts_of_some_kinds_come_with_their_serials_and_rows_with_all_fields():
+    ledger = Ledger(FACTS)
+
+    found = [(serial, fact) for serial, fact in enumerate(FACTS) if type(fact) in (Granted, Freed)]
+    assert list(ledger.each({Granted, Freed})) == found != []
+    assert [kind(*fields) for kind, fields in ledger.rows()] == FACTS

@@ -4,8 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from gpulab.report.account import Account, levels
 from gpulab.report.fairness import MOST_TENANTS, Gap, jain
 from gpulab.report.metrics import Distribution, Slo, Times, summarize
+from gpulab.report.waiting import Waiting
 from gpulab.telemetry.events import (
     Answered,
     Arrived,
@@ -18,6 +20,7 @@ from gpulab.telemetry.events import (
     Opened,
     Preempted,
     Prefilled,
+    Restored,
     Reused,
     Stepped,
 )
@@ -143,6 +146,7 @@ def test_a_gap_over_a_preemption_is_one_gap():
         *facts[:7],
         Preempted(8, 0, 3),
         *facts[8:11],
+        Restored(20, 0, 3),
         step(20, 26, 1, 3),
         Finished(26, 0, 3, 9),
         Freed(26, 1),
@@ -262,3 +266,10 @@ def test_a_summary_reads_as_a_few_lines():
         "4 requests, 2 finished in 100 ns",
         "ttft: <Distribution: 2 values, p50 10, p90 25, p99 25>",
     ]
+
+
+def test_a_summary_with_gauges_that_its_caller_has_is_the_same():
+    ledger = Ledger(RUN)
+    accounts = {level: Account(ledger, level)() for level in levels(ledger)}
+
+    assert summarize(ledger, Slo(), waiting=Waiting(ledger), accounts=accounts) == summarize(ledger, Slo())

@@ -3,11 +3,13 @@
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
+from gpulab import cli
 from gpulab.cli import app
 from gpulab.cli.serving_options import cost_of, promises_of
 from gpulab.errors import SpecFault
@@ -372,3 +374,19 @@ def test_a_capacity_is_found_again_from_its_journal(tmp_path, two_tenants, board
     assert f"{found['per_s']:.3f} requests/s" in shown.output and "is too much" in shown.output
     never = run("capacity", two_tenants, "--model", board, "--slo", "ttft=1ns", "--workers", 1)
     assert never.exit_code == 1 and "at no rate" in never.output
+
+
+def test_a_name_between_colons_stays_a_name(tmp_path, two_tenants, board):
+    """``sleepy.py:Sleepy:`` is a policy, not a picture of a face; held for every command that prints."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from gpulab.serving.policies.rank import RankPolicy\n\n\n"
+        "class Sleepy(RankPolicy):\n    def rank(self, job):\n        return job.id\n",
+        encoding="utf-8",
+    )
+    said = run("simulate", two_tenants, "--model", board, "--policy", f"{file}:Sleepy").output
+    assert "mine.py:Sleepy: " in said.replace("\n", "")
+    sources = Path(cli.__file__).parent.glob("*.py")
+    opened = [line for path in sources for line in path.read_text("utf-8").splitlines() if "Console(" in line]
+    assert len(opened) > 10
+    assert [line for line in opened if "emoji=False" not in line] == []

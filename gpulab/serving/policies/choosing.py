@@ -78,10 +78,10 @@ def chunks(
     """
     budget, prefill, admit = view.token_budget - view.decoding, {}, []
     for job in running:
-        tokens = min(job.left, budget)
-        if tokens > 0 and not job.ready_ns:
-            prefill[job.id] = tokens
-            budget -= tokens
+        left = job.left
+        if left and budget > 0 and not job.ready_ns:
+            prefill[job.id] = min(left, budget)
+            budget -= prefill[job.id]
     if budget > 0 and view.waiting:
         for job in fitting(view, waiting, view.next_blocks + watermark(view, spare_permille)):
             if budget <= 0:
