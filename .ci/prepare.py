@@ -110,7 +110,10 @@ def installer(uv):
 
 def tests_steps(uv):
     """The command that adds what only the tests need."""
-    yield "Installing what the tests need: the CUDA compiler, SciPy, PyArrow", [*installer(uv), "--require-hashes", "-r", TESTS_LOCK]
+    yield (
+        "Installing what the tests need: the CUDA compiler, SciPy, PyArrow",
+        [*installer(uv), "--require-hashes", "-r", TESTS_LOCK],
+    )
 
 
 def run(command):
