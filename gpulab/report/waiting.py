@@ -54,10 +54,6 @@ class Waited:
         """From its arrival until its answer was there, or it was dropped, or the ledger ends."""
         return self.end_ns - self.start_ns
 
-    def largest_part(self) -> str:
-        """The largest part that is not ``alone``; ties go to the one named first."""
-        return max(PARTS[1:], key=lambda part: getattr(self, f"{part}_ns"))
-
 
 @dataclass(frozen=True, slots=True)
 class Behind:

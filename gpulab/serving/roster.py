@@ -32,7 +32,7 @@ from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Units
 
 RESOURCE = "kv"
-SWAP_BYTES_PER_S = 25_000_000_000  # pinned copies over PCIe 4.0 x16: gpulab/device/specs, a100-80
+SWAP_BYTES_PER_S = 25_000_000_000  # pinned copies over PCIe 4.0 x16, rounded down: a100-80.toml in device/specs has 25.7 in and 25.8 out
 
 
 @final

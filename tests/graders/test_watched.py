@@ -4,10 +4,11 @@ import pytest
 
 from autograder.checks import exercises
 from autograder.course import Course
+from gpulab.errors import BrokenLaw
 from gpulab.report.audit import check
 from gpulab.telemetry.ledger import Ledger
 
-UNLAWFUL = {"01.overlap", "01.capacity", "01.lawful"}  # grants that meet, devices that are over full
+UNLAWFUL = {"01.overlap", "01.capacity"}  # grants that meet, a device that is over full
 COURSE = Course.self_study()
 
 
@@ -33,6 +34,13 @@ def test_each_ledger_that_a_learner_sees_is_sound(name):
         for ledger in ledgers(exercises()[name], learner):
             if isinstance(ledger, Ledger):
                 check(ledger)
+
+
+@pytest.mark.parametrize("name", sorted(UNLAWFUL))
+def test_where_a_law_is_broken_on_purpose_the_audit_says_so(name):
+    for ledger in ledgers(exercises()[name], "sam"):
+        with pytest.raises(BrokenLaw):
+            check(ledger)
 
 
 def test_most_exercises_have_a_ledger_to_watch():
