@@ -196,6 +196,7 @@ class Roster:
 
     def finish(self, job: Job) -> None:
         self._leave(job)
+        # Stretches are rounded down one by one, its own work once: it must not come out longer than its service.
         self.ledger.write(
             Finished, self.now_ns, job.id, job.generated, min(job.alone_ps // 1000, job.served_ns)
         )
