@@ -1,7 +1,8 @@
 """The learner's end of the channel: answers the judge's JSON questions with an object of the learner's class.
 
 A question is ``[serial, method, arguments, told]``: ``told`` are calls whose answers nobody needs, made first
-(a ``reclaim`` rides with the next ``place``). An answer is ``[serial, status, value]``. Nothing here is
+(a ``reclaim`` rides with the next ``place``). ``new`` may say how the object reads what it is told: with
+``"objects"`` as its second argument the mappings of later questions come as objects (``job.generated``). An answer is ``[serial, status, value]``. Nothing here is
 trusted by the judge: delete or patch it, and the worst outcome is one's own verdict.
 """
 
@@ -17,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import final
 
 PACKET_BYTES = 64 * 1024  # the most that one question or answer may take
@@ -37,6 +39,7 @@ class Answerer:
     def __init__(self, make: Callable) -> None:
         self._make = make
         self._object: object = None
+        self._read: Callable = _as_told
         self._doing = "new"
         self._net = TimeNet()
 
@@ -60,12 +63,13 @@ class Answerer:
     def _outcome(self, method: str, arguments: list, told: list) -> tuple[str, object]:
         try:
             for self._doing, values in told:
-                getattr(self._object, self._doing)(*values)
+                getattr(self._object, self._doing)(*map(self._read, values))
             self._doing = method
             if method == "new":
+                self._read = opened if arguments[1:] == ["objects"] else _as_told
                 self._object = self._make(**arguments[0])
                 return "ok", None
-            return "ok", plain(getattr(self._object, method)(*arguments))
+            return "ok", plain(getattr(self._object, method)(*map(self._read, arguments)))
         except KeyboardInterrupt:
             raise
         except Unsendable as wrong:
@@ -95,6 +99,17 @@ def serve(path: str | Path, hello: list, make: Callable) -> bool:
             return False
         finally:
             answerer.close()
+
+
+def _as_told(value: object) -> object:
+    return value
+
+
+def opened(value: object) -> object:
+    """``value`` with its mappings as objects: ``job["generated"]`` is read as ``job.generated``."""
+    if type(value) is dict:
+        return SimpleNamespace(**{name: opened(item) for name, item in value.items()})
+    return [opened(item) for item in value] if type(value) is list else value
 
 
 def plain(value: object, depth: int = 8) -> object:

@@ -42,9 +42,12 @@ class Asker(ABC):
         self._until = time.monotonic() + seconds
 
     @final
-    def new(self, settings: dict) -> None:
-        """A fresh object of the learner's class, made with ``settings``. Raises ``AnswerFault``."""
-        self.ask("new", [settings])
+    def new(self, settings: dict, reads: str = "") -> None:
+        """A fresh object of the learner's class, made with ``settings``. Raises ``AnswerFault``.
+
+        ``reads="objects"``: what it is asked about comes as objects (``job.generated``), not as mappings.
+        """
+        self.ask("new", [settings, reads] if reads else [settings])
 
     @final
     def ask(self, method: str, arguments: list, told: list = ()) -> object:

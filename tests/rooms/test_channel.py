@@ -521,3 +521,22 @@ def test_a_check_runs_where_there_are_no_unix_sockets_and_no_posix_modules():
     )
     assert "passed on the public inputs" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "too-long"
+
+
+def test_a_judge_can_let_mappings_be_read_as_objects_at_any_depth():
+    class Reader:
+        def __init__(self, rules):
+            self.weight = rules["weight"]  # what it is made with stays a mapping
+
+        def rank(self, view):
+            return [self.weight * job.made for job in view.jobs]
+
+    asker = InProcess(Reader)
+    try:
+        asker.new({"rules": {"weight": 2}}, "objects")
+        assert asker.ask("rank", [{"jobs": [{"made": 3}, {"made": 4}]}]) == [6, 8]
+        asker.new({"rules": {"weight": 2}})
+        with pytest.raises(AnswerFault, match="'dict' object has no attribute 'jobs'"):
+            asker.ask("rank", [{"jobs": []}])
+    finally:
+        asker.close()
