@@ -1,4 +1,4 @@
-"""The instructor's commands: ``python -m autograder release | grade | outputs``."""
+"""The instructor's commands: ``python -m autograder release | grade | outputs | lint``."""
 
 from typing import Annotated
 
@@ -126,6 +126,37 @@ def outputs(labs: LabsArgument = None) -> None:
     if good:
         store_picture(Places.found().labs)
     raise typer.Exit(0 if good else 1)
+
+
+@app.command()
+def lint(
+    labs: Annotated[
+        list[str] | None, typer.Argument(help="Names or folders of labs, or the folder of all; without: all.")
+    ] = None,
+    run: Annotated[bool, typer.Option(help="Also run each lab, solved and unsolved.")] = True,
+) -> None:
+    """Find what would break a class: read each source notebook, release it, run it solved and unsolved.
+
+    Ends with 0 when there is no fault, with 1 when there are some, with 2 when a release could not be built.
+    """
+    console = Console()
+    skip_slow_grammar()
+    from autograder.frame import NbgraderFailed
+    from autograder.lint import lint as faults_of
+    from autograder.lint import named
+
+    say, faults = _line(console), 0
+    for lab in _labs(named(labs or [], Places.found().labs), console):
+        try:
+            found = faults_of(lab, say, running=run)
+        except NbgraderFailed as failure:
+            say(f"{lab}: {failure}")
+            raise typer.Exit(2) from None
+        for fault in found:
+            say(f"{lab}: {fault}")
+        say(f"{lab}: {len(found) or 'no'} fault{'s' * (len(found) != 1)}")
+        faults += len(found)
+    raise typer.Exit(1 if faults else 0)
 
 
 if __name__ == "__main__":

@@ -81,16 +81,21 @@ def run_as_learner(nb, folder: Path) -> None:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     with tempfile.TemporaryDirectory(prefix="gpulab-") as scratch:
-        client = NotebookClient(
-            nb,
-            timeout=_CELL_SECONDS,
-            kernel_name="python3",
-            record_timing=False,
-            coalesce_streams=True,
-            resources={"metadata": {"path": str(folder)}},
-            config=_own_sockets(Path(scratch)),
-        )
-        client.execute()
+        client(nb, folder, Path(scratch)).execute()
+
+
+def client(nb, folder: Path, scratch: Path, *, allow_errors: bool = False) -> NotebookClient:
+    """What runs ``nb`` in a fresh kernel in ``folder``; the kernel's sockets lie in ``scratch``."""
+    return NotebookClient(
+        nb,
+        timeout=_CELL_SECONDS,
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,
+        allow_errors=allow_errors,
+        resources={"metadata": {"path": str(folder)}},
+        config=_own_sockets(scratch),
+    )
 
 
 def _own_sockets(scratch: Path) -> Config:
