@@ -61,10 +61,17 @@ def release(
 @app.command()
 def grade(
     lab: Annotated[str, typer.Argument(help="Name of the lab.")],
+    *,
     collect: Annotated[bool, typer.Option(help="First collect what lies in the exchange.")] = True,
     only: Annotated[str | None, typer.Option(help="Grade this student alone.")] = None,
+    force: Annotated[bool, typer.Option(help="Grade again what is graded already.")] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that grade; 0: one a core.")] = 0,
+    scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler: its cluster grades.")] = "",
 ) -> None:
     """Collect, grade and write feedback for one lab, then export the marks.
+
+    What was graded before, by the same code and with the same marks of a person, is not graded again: a run that
+    was cut off goes on where it was.
 
     Ends with 0 if every submission was graded, 1 if some were refused, 2 if grading itself failed.
     """
@@ -73,12 +80,20 @@ def grade(
     skip_slow_grammar()
     from autograder.batch import Batch
     from autograder.frame import NbgraderFailed
+    from autograder.journal import Busy
+    from autograder.workers import Workers, cores
 
     say = _line(console)
     try:
-        outcomes = Batch(lab, say).grade(collect=collect, only=only)
-    except NbgraderFailed as failure:
-        say(str(failure))
+        crew = Workers(workers or cores(), scheduler)
+        outcomes = Batch(lab, say, crew, force=force).grade(collect=collect, only=only)
+    except ModuleNotFoundError as missing:
+        if missing.name != "distributed":
+            raise
+        say("--scheduler needs Dask's package distributed: pip install 'gpulab[dask]'.")
+        raise typer.Exit(2) from None
+    except (NbgraderFailed, Busy, OSError) as failure:
+        say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
     if not outcomes:
         say(f"{lab}: nothing was handed in" + (f" by {only}" if only else ""))

@@ -1,65 +1,86 @@
 """The instructor's part in one go: collect, look, grade, write feedback, hand it back, export."""
 
-import csv
 import json
+import os
 import shutil
+import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import final
 
-from autograder import intake, release
+import autograder
+import gpulab
+from autograder import gradebook, intake, release
+from autograder.course import Course
 from autograder.feedback import refusal_page, waits
 from autograder.frame import (
     NbgraderFailed,
-    autograde,
-    generate_feedback,
     open_nbgrader,
     release_feedback,
     run,
 )
+from autograder.grading import FOLDERS, Graded, Task, read_files, replace_folder
+from autograder.journal import Journal, digest, of_the_code
+from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, write_summary
 from autograder.places import COURSE_ID, Places
-
-GRADED, REFUSED, FAILED = "graded", "refused", "failed"
+from autograder.workers import Workers
 
 _FROM_THE_EXCHANGE = ("timestamp.txt", "submission_secret.txt")
 
 
-@dataclass
-class Outcome:
-    """What became of one submission in this run.
+@final
+class _Lab:
+    """What the gradings of one lab have in common: read once."""
 
-    Attributes:
-        student: the submission's folder. status: ``graded``; ``refused``: what was handed in cannot be
-        graded, ``reason`` says what to do; ``failed``: our side broke down, nobody's mark is touched.
-        score, max_score: points, None unless graded. points: by exercise or grade id.
-        reason: why not graded. notes: what an instructor should look at, e.g. another name typed.
-        unread: grade ids of answers that a person has not read yet; they are in ``max_score`` alone.
-    """
+    def __init__(self, lab: str, places: Places) -> None:
+        self.lab, self.places = lab, places
+        released = read_files(places.course / "release" / lab)
+        notebook = released.pop(f"{lab}.ipynb")
+        self.beside = {name: content for name, content in released.items() if not name.endswith(".ipynb")}
+        kept, given = places.course / "secret", os.environ.get("GPULAB_COURSE_SECRET", "")
+        self.secret = kept.read_bytes() if kept.is_file() else given.encode()
+        self.blank = gradebook.blank(places.course / "gradebook.db")
+        code = of_the_code(*(Path(package.__file__).parent for package in (gpulab, autograder)))
+        self._common = digest(notebook, self.beside, Course.load(places.course).course_id, code)
 
-    student: str
-    status: str
-    score: float | None = None
-    max_score: float | None = None
-    points: dict[str, float] = field(default_factory=dict)
-    reason: str = ""
-    notes: str = ""
-    unread: tuple[str, ...] = ()
+    def task(self, student: str) -> Task:
+        """What a worker needs to grade ``student``."""
+        files = read_files(self.places.step("submitted", student, self.lab))
+        rows = gradebook.rows_of(self.places.course / "gradebook.db", self.lab, student)
+        return Task(self.lab, student, files, self.beside, self.blank, rows, self.secret)
 
-    @property
-    def told(self) -> str:
-        """The outcome in a few words."""
-        if self.status != GRADED:
-            return self.status
-        waits = f", and {', '.join(self.unread)} to be read by a person" if self.unread else ""
-        return f"{self.score:g} of {self.max_score:g}{waits}"
+    def key(self, student: str, files: dict[str, bytes] | None = None) -> str:
+        """All that ``student``'s mark and page depend on, as one number: a person's marks and words too."""
+        files = files if files is not None else read_files(self.places.step("submitted", student, self.lab))
+        rows = gradebook.rows_of(self.places.course / "gradebook.db", self.lab, student)
+        by_hand = [
+            [row["id"], row.get("manual_score"), row.get("extra_credit"), row.get("manual_comment")]
+            for table in ("grade", "comment")
+            for row in rows[table]
+            if any(row.get(name) is not None for name in ("manual_score", "extra_credit", "manual_comment"))
+        ]
+        return digest(self._common, files, by_hand)
 
 
 class Batch:
-    """One run over the submissions of one lab, one after the other; none can stop another."""
+    """One run over the submissions of one lab; none can stop another.
 
-    def __init__(self, lab: str, progress: Callable[[str], None]) -> None:
-        self.lab, self.progress = lab, progress
+    Args:
+        progress: hears what happens, a line at a time. workers: what grades; without it this process, one by one.
+        force: grade again what is graded already.
+    """
+
+    def __init__(
+        self,
+        lab: str,
+        progress: Callable[[str], None],
+        workers: Workers | None = None,
+        *,
+        force: bool = False,
+    ) -> None:
+        self.lab, self.progress, self.force = lab, progress, force
+        self.workers = workers or Workers()
         self.places = Places.found()
         self.places.source(lab)
         self._prepare_release()
@@ -68,22 +89,94 @@ class Batch:
     def grade(self, *, collect: bool = True, only: str | None = None) -> list[Outcome]:
         """Grade what is in ``submitted/`` (and first in the exchange); an outcome for each submission.
 
-        Also written: feedback pages, ``grades.csv`` (nbgrader's) and ``summary.csv`` (with the reasons).
+        What is graded already, by the same code in the same course and with the same marks of a person, is not
+        graded again. Also written: feedback pages, ``grades.csv`` (nbgrader's) and ``summary.csv`` (with the reasons).
         ``only`` names the one student to grade.
+
+        Raises:
+            Busy: another command grades this lab now.
         """
-        if collect:
-            self._collect()
-        submissions = intake.read(self.places.course / "submitted", self.lab)
-        if only is not None:
-            submissions = [submission for submission in submissions if submission.student == only]
-        intake.report(submissions, self.progress)
-        outcomes = []
-        for number, submission in enumerate(submissions, 1):
-            outcome = self._outcome_of(submission)
-            outcomes.append(outcome)
-            self.progress(f"[{number}/{len(submissions)}] {outcome.student}: {outcome.told}")
-        self._export(outcomes)
-        return outcomes
+        with Journal.held(self.places.course / "journal" / f"{self.lab}.jsonl") as journal:
+            if collect:
+                self._collect()
+            submissions = intake.read(self.places.course / "submitted", self.lab)
+            if only is not None:
+                submissions = [submission for submission in submissions if submission.student == only]
+            intake.report(submissions, self.progress)
+            outcomes = self._graded(submissions, journal)
+            self._export(outcomes)
+            return outcomes
+
+    def _graded(self, submissions: list[intake.Submission], journal: Journal) -> list[Outcome]:
+        """An outcome for each submission, in their order; told as they are done."""
+        outcomes: dict[str, Outcome] = {}
+        started, known = time.monotonic(), 0
+
+        def note(outcome: Outcome, how: str = "") -> None:
+            outcomes[outcome.student] = outcome
+            left = len(submissions) - len(outcomes)
+            spent = (time.monotonic() - started) / max(1, len(outcomes) - known)
+            soon = f"; about {_minutes(left * spent)} left" if not how and left * spent > 20 else ""
+            self.progress(
+                f"[{len(outcomes)}/{len(submissions)}] {outcome.student}: {outcome.told}{how}{soon}"
+            )
+
+        lab, todo = _Lab(self.lab, self.places), []
+        for submission in submissions:
+            if submission.status != "ok":
+                note(self._told_of(submission.student, lambda s=submission: self._refuse(s)))
+            elif (
+                not self.force
+                and journal.done(submission.student, lab.key(submission.student))
+                and self._kept(submission.student)
+            ):
+                note(
+                    self._told_of(submission.student, lambda s=submission: self._read_grade(s.student)),
+                    ", as before",
+                )
+            else:
+                todo.append(submission.student)
+        known = len(outcomes)
+        keys: dict[str, str] = {}
+
+        def tasks() -> Iterator[Task]:
+            for student in todo:
+                task = lab.task(student)
+                keys[student] = lab.key(student, task.files)
+                journal.begin(student, keys[student])
+                yield task
+
+        for result in self.workers.graded(tasks()):
+            note(self._told_of(result.student, lambda r=result: self._store(r)))
+            if outcomes[result.student].status == GRADED:
+                journal.end(result.student, keys[result.student])
+        return [outcomes[submission.student] for submission in submissions]
+
+    def _told_of(self, student: str, make: Callable[[], Outcome]) -> Outcome:
+        """What ``make`` makes; whatever goes wrong there is this outcome's reason."""
+        try:
+            return make()
+        except NbgraderFailed as failure:
+            self._keep_log(student, failure.log)
+            return Outcome(student, FAILED, reason=str(failure))
+        except Exception as error:
+            self._keep_log(student, traceback.format_exc())
+            return Outcome(student, FAILED, reason=f"{type(error).__name__}: {error}")
+
+    def _kept(self, student: str) -> bool:
+        """Is everything that the last grading wrote still there?"""
+        return all((self.places.step(step, student, self.lab)).is_dir() for step in FOLDERS)
+
+    def _store(self, result: Graded) -> Outcome:
+        """Write what a worker made: pages and gradebook; the one place where that happens."""
+        if result.fault:
+            self._keep_log(result.student, result.log)
+            return Outcome(result.student, FAILED, reason=result.fault)
+        for step, files in result.folders.items():
+            replace_folder(self.places.step(step, result.student, self.lab), files)
+        gradebook.store(self.places.course / "gradebook.db", result.rows)
+        self._hand_back(result.student)
+        return self._read_grade(result.student)
 
     def _prepare_release(self) -> None:
         """Build a release if there is none; a changed source is only spoken of, learners have the old one."""
@@ -102,22 +195,6 @@ class Batch:
         log = run("collect", self.nbgrader.collect(self.lab, update=True))
         collected = log.count("Collecting submission") + log.count("Updating submission")
         self.progress(f"collected from the exchange: {collected} new")
-
-    def _outcome_of(self, submission: intake.Submission) -> Outcome:
-        """Grade or refuse one submission. Whatever goes wrong here is this outcome's reason."""
-        try:
-            if submission.status != "ok":
-                return self._refuse(submission)
-            autograde(self.nbgrader, self.lab, submission.student)
-            generate_feedback(self.nbgrader, self.lab, submission.student)
-            self._hand_back(submission.student)
-            return self._read_grade(submission.student)
-        except NbgraderFailed as failure:
-            self._keep_log(submission.student, failure.log)
-            return Outcome(submission.student, FAILED, reason=str(failure))
-        except Exception as error:
-            self._keep_log(submission.student, traceback.format_exc())
-            return Outcome(submission.student, FAILED, reason=f"{type(error).__name__}: {error}")
 
     def _hand_back(self, student: str) -> None:
         """Release feedback to whoever handed in through the exchange; nbgrader fails for all others."""
@@ -184,6 +261,10 @@ class Batch:
         self.progress(f"marks: {exporter.to} and {self.places.course / 'summary.csv'}")
 
 
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
 def _typed_names(notebook: Path) -> set[str]:
     """The learner's names that answers were drawn for, from the judge's marks in a graded notebook."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
@@ -191,20 +272,3 @@ def _typed_names(notebook: Path) -> set[str]:
         output.get("metadata", {}).get("gpulab", {}) for cell in cells for output in cell.get("outputs", [])
     ]
     return {mark["typed_name"] for mark in marks if isinstance(mark.get("typed_name"), str)} - {""}
-
-
-def write_summary(file: Path, lab: str, outcomes: list[Outcome]) -> None:
-    """A row for every submission of this run: status, points in all and each, the reason, the notes."""
-    cells = sorted({name for outcome in outcomes for name in (*outcome.points, *outcome.unread)})
-    with file.open("w", encoding="utf-8", newline="") as handle:
-        rows = csv.writer(handle)
-        rows.writerow(["lab", "student", "status", "score", "max_score", *cells, "reason", "notes"])
-        for one in outcomes:
-            points = [_rounded(one.points.get(name)) for name in cells]
-            total = [_rounded(one.score), _rounded(one.max_score)]
-            rows.writerow([lab, one.student, one.status, *total, *points, one.reason, one.notes])
-
-
-def _rounded(points: float | None) -> float | str:
-    """Points without the dust that adding floats leaves; the judge gives hundredths."""
-    return "" if points is None else round(points, 4)

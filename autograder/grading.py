@@ -1,0 +1,140 @@
+"""One submission graded, alone: bytes in, bytes out. A worker needs nothing else, on this machine or another.
+
+nbgrader's own steps run in a course folder made for this one submission, which is gone afterwards.
+"""
+
+import os
+import shutil
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from autograder import gradebook
+from autograder.gradebook import Rows
+
+FOLDERS = ("autograded", "feedback")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything that grading one submission depends on.
+
+    Attributes:
+        files: what was handed in, by its path below the submission's folder. beside: what the release holds
+            beside its notebook. blank: the gradebook without a learner. rows: this learner's rows in it.
+        secret: the course's secret file.
+    """
+
+    lab: str
+    student: str
+    files: dict[str, bytes]
+    beside: dict[str, bytes]
+    blank: bytes
+    rows: Rows
+    secret: bytes
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """What grading one submission made.
+
+    Attributes:
+        rows: the learner's rows of the gradebook, to be stored. folders: ``autograded`` and ``feedback`` to their
+            files by path. fault: why there is none of it: our failure, never the learner's; log: all that is
+            known of it.
+    """
+
+    student: str
+    rows: Rows = field(default_factory=dict)
+    folders: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    fault: str = ""
+    log: str = ""
+
+
+def grade_alone(task: Task) -> Graded:
+    """``task`` graded, with its feedback page. Whatever goes wrong here is the result's ``fault``."""
+    from gpulab.startup import skip_slow_grammar
+
+    skip_slow_grammar()
+    from autograder.frame import NbgraderFailed, autograde, generate_feedback, open_nbgrader
+
+    folder = Path(tempfile.mkdtemp(prefix="gpulab-course-"))
+    try:
+        with _course_of(task, folder):
+            nbgrader = open_nbgrader()
+            autograde(nbgrader, task.lab, task.student)
+            generate_feedback(nbgrader, task.lab, task.student)
+            rows = gradebook.rows_of(folder / "gradebook.db", task.lab, task.student)
+            made = {step: read_files(folder / step / task.student / task.lab) for step in FOLDERS}
+        return Graded(task.student, rows, made)
+    except NbgraderFailed as failure:
+        return Graded(task.student, fault=str(failure), log=failure.log)
+    except Exception as error:
+        return Graded(task.student, fault=f"{type(error).__name__}: {error}", log=traceback.format_exc())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _course_of(task: Task, folder: Path) -> Iterator[None]:
+    """A course of one submission in ``folder``; meanwhile the process's course is this one."""
+    write_files(folder / "submitted" / task.student / task.lab, task.files)
+    write_files(folder / "labs" / task.lab, task.beside)
+    (folder / "gradebook.db").write_bytes(task.blank)
+    gradebook.fill(folder / "gradebook.db", task.rows)
+    secret = folder / "secret"
+    secret.touch(mode=0o600)
+    secret.write_bytes(task.secret)
+    ours = {"GPULAB_COURSE": str(folder), "GPULAB_LABS": str(folder / "labs")}
+    before = {name: os.environ.get(name) for name in (*ours, "GPULAB_EXCHANGE")}
+    os.environ.update(ours)
+    os.environ.pop("GPULAB_EXCHANGE", None)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def read_files(folder: Path, *, most: int = 50_000_000) -> dict[str, bytes]:
+    """The plain files below ``folder`` by their path in it, in order; links and what is beyond ``most`` bytes are left out."""
+    found, total = {}, 0
+    for path in sorted(folder.rglob("*")):
+        if (
+            path.is_symlink()
+            or not path.is_file()
+            or path.resolve() != folder.resolve() / path.relative_to(folder)
+        ):
+            continue
+        total += path.stat().st_size
+        if total > most:
+            break
+        found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
+    """Write ``files`` below ``folder``, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def replace_folder(folder: Path, files: dict[str, bytes]) -> None:
+    """``folder`` with ``files`` and nothing else: at no moment half of the old and half of the new."""
+    fresh = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    write_files(fresh, files)
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)

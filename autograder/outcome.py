@@ -1,0 +1,54 @@
+"""What became of each submission, and the table of it that is kept."""
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GRADED, REFUSED, FAILED = "graded", "refused", "failed"
+
+
+@dataclass
+class Outcome:
+    """What became of one submission in this run.
+
+    Attributes:
+        student: the submission's folder. status: ``graded``; ``refused``: what was handed in cannot be
+        graded, ``reason`` says what to do; ``failed``: our side broke down, nobody's mark is touched.
+        score, max_score: points, None unless graded. points: by exercise or grade id.
+        reason: why not graded. notes: what an instructor should look at, e.g. another name typed.
+        unread: grade ids of answers that a person has not read yet; they are in ``max_score`` alone.
+    """
+
+    student: str
+    status: str
+    score: float | None = None
+    max_score: float | None = None
+    points: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+    notes: str = ""
+    unread: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The outcome in a few words."""
+        if self.status != GRADED:
+            return self.status
+        waits = f", and {', '.join(self.unread)} to be read by a person" if self.unread else ""
+        return f"{self.score:g} of {self.max_score:g}{waits}"
+
+
+def write_summary(file: Path, lab: str, outcomes: list[Outcome]) -> None:
+    """A row for every submission of this run: status, points in all and each, the reason, the notes."""
+    cells = sorted({name for outcome in outcomes for name in (*outcome.points, *outcome.unread)})
+    with file.open("w", encoding="utf-8", newline="") as handle:
+        rows = csv.writer(handle)
+        rows.writerow(["lab", "student", "status", "score", "max_score", *cells, "reason", "notes"])
+        for one in outcomes:
+            points = [_rounded(one.points.get(name)) for name in cells]
+            total = [_rounded(one.score), _rounded(one.max_score)]
+            rows.writerow([lab, one.student, one.status, *total, *points, one.reason, one.notes])
+
+
+def _rounded(points: float | None) -> float | str:
+    """Points without the dust that adding floats leaves; the judge gives hundredths."""
+    return "" if points is None else round(points, 4)

@@ -1,0 +1,142 @@
+"""Submissions over workers: any ``concurrent.futures.Executor``, a few at a time, each retried once.
+
+A worker that dies takes nobody's mark with it: what it had in hand is done again, one by one, so that the
+submission that kills workers is found and the others go on.
+"""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import final
+
+from autograder.grading import Graded, Task, grade_alone
+
+ATTEMPTS = 2
+"""How often a submission is tried when *we* fail; a learner's failure is a mark and no reason to try again."""
+
+
+@final
+class Workers:
+    """``count`` workers, or with 1 and no ``scheduler`` this process itself.
+
+    Args:
+        scheduler: the address of a Dask scheduler; its workers need this package.
+        play: what grades one task.
+
+    Raises (from ``graded``):
+        ModuleNotFoundError: ``scheduler`` without ``distributed`` (the extra ``dask``). OSError: nobody answers there.
+    """
+
+    def __init__(
+        self, count: int = 1, scheduler: str = "", play: Callable[[Task], Graded] = grade_alone
+    ) -> None:
+        self.count, self.scheduler, self._play = max(1, count), scheduler, play
+        self._careful = False  # a worker died: one submission at a time until all that it had are done
+
+    def graded(self, tasks: Iterable[Task]) -> Iterator[Graded]:
+        """A result for each task, in the order in which they are done; tasks are made when their turn comes."""
+        if self.count == 1 and not self.scheduler:
+            yield from map(self._here, tasks)
+            return
+        open_executor = _dask(self.scheduler) if self.scheduler else lambda: _processes(self.count)
+        executor = open_executor()
+        tasks, again = iter(tasks), deque()  # again: (task, attempts so far)
+        pending: dict[Future, tuple[Task, int]] = {}
+        try:
+            while True:
+                self._fill(executor, tasks, again, pending)
+                if not pending:
+                    return
+                done, _ = wait(pending, return_when=FIRST_COMPLETED)
+                if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+                    executor.shutdown(wait=False, cancel_futures=True)
+                    yield from self._lost(pending, again)
+                    executor = open_executor()
+                    continue
+                for future in done:
+                    yield from self._ended(future, *pending.pop(future), again)
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def _here(self, task: Task) -> Graded:
+        result = self._play(task)
+        for _ in range(ATTEMPTS - 1):
+            result = self._play(task) if result.fault else result
+        return result
+
+    def _fill(self, executor: Executor, tasks: Iterator, again: deque, pending: dict) -> None:
+        self._careful = self._careful and bool(again or pending)
+        room = 1 if self._careful else 2 * self.count
+        while len(pending) < room:
+            task, attempts = again.popleft() if again else (next(tasks, None), 0)
+            if task is None:
+                return
+            pending[executor.submit(self._play, task)] = task, attempts + 1
+
+    def _ended(self, future: Future, task: Task, attempts: int, again: deque) -> Iterator[Graded]:
+        wrong = future.exception()
+        result = (
+            future.result() if wrong is None else Graded(task.student, fault=_told(wrong), log=_told(wrong))
+        )
+        if result.fault and attempts < ATTEMPTS:
+            again.append((task, attempts))
+        else:
+            yield result
+
+    def _lost(self, pending: dict, again: deque) -> Iterator[Graded]:
+        """A worker has died, and with it the pool: what was in hand goes back, or has failed for good."""
+        died = "the process that graded it died (killed, or out of memory)"
+        for task, attempts in pending.values():
+            alone = self._careful and len(pending) == 1
+            if attempts >= ATTEMPTS and alone:
+                yield Graded(task.student, fault=f"{died}, {attempts} times", log=died)
+            else:  # another one may have been the cause: it keeps its last attempt
+                again.append((task, min(attempts, ATTEMPTS - 1)))
+        pending.clear()
+        self._careful = True
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processes(count: int) -> Executor:
+    """Fresh processes, each on a core of its own where there are enough: judge and kernel share a core (README)."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(
+        count, context, initializer=_settle, initargs=(os.getpid(), context.Value("i", 0))
+    )
+
+
+def _settle(parent: int, counter) -> None:
+    """A new worker ends with its parent, leaves Ctrl-C to it, and takes the next core."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:  # it was gone before we asked
+        os.kill(os.getpid(), signal.SIGKILL)
+    with counter.get_lock():
+        number, counter.value = counter.value, counter.value + 1
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[number % len(cores)]})
+
+
+def _dask(address: str) -> Callable[[], Executor]:
+    def opened() -> Executor:
+        from distributed import Client
+
+        return Client(address).get_executor(pure=False)
+
+    return opened
+
+
+def _told(wrong: BaseException) -> str:
+    return f"{type(wrong).__name__}: {wrong}"

@@ -1,0 +1,155 @@
+"""Submissions over workers: all come back, whoever dies, and our own failures are tried again."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from autograder.grading import Graded, Task
+from autograder.journal import Busy, Journal, digest
+from autograder.workers import ATTEMPTS, Workers
+
+
+def tasks(*students: str, folder: Path = Path()) -> list[Task]:
+    return [Task("90-tiny", student, {}, {}, b"", {}, str(folder).encode()) for student in students]
+
+
+def note_try(task: Task) -> int:
+    """How often this one has been tried, this time included."""
+    file = Path(task.secret.decode()) / task.student
+    with open(file, "a") as out:
+        out.write(".")
+    return len(file.read_text())
+
+
+def well(task: Task) -> Graded:
+    note_try(task)
+    return Graded(task.student, log=task.lab)
+
+
+def kills_its_worker(task: Task) -> Graded:
+    note_try(task)
+    if task.student == "eve":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Graded(task.student)
+
+
+def kills_its_worker_once(task: Task) -> Graded:
+    if note_try(task) == 1 and task.student in ("bob", "dan"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Graded(task.student)
+
+
+def fails_once(task: Task) -> Graded:
+    first = note_try(task) == 1 and task.student == "bob"
+    return Graded(task.student, fault="OSError: no socket" if first else "")
+
+
+def fails(task: Task) -> Graded:
+    note_try(task)
+    return Graded(task.student, fault="OSError: no socket")
+
+
+def raises(task: Task) -> Graded:
+    raise RuntimeError("a fault of the grader itself")
+
+
+NAMES = ("ann", "bob", "cyd", "dan", "eve", "fay", "gus")
+
+
+def faults(results) -> dict[str, str]:
+    return {result.student: result.fault for result in results}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_submission_comes_back_once(count, tmp_path):
+    found = list(Workers(count, play=well).graded(tasks(*NAMES, folder=tmp_path)))
+    assert sorted(result.student for result in found) == list(NAMES)
+    assert {result.log for result in found} == {"90-tiny"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(NAMES, ".")
+
+
+def test_who_kills_the_worker_fails_alone_and_is_tried_no_more_than_twice_by_itself(tmp_path):
+    found = faults(Workers(2, play=kills_its_worker).graded(tasks(*NAMES, folder=tmp_path)))
+    assert found.pop("eve") == "the process that graded it died (killed, or out of memory), 2 times"
+    assert found == dict.fromkeys(set(NAMES) - {"eve"}, "")
+
+
+def test_a_worker_that_is_killed_from_outside_costs_nobody_anything(tmp_path):
+    found = faults(Workers(2, play=kills_its_worker_once).graded(tasks(*NAMES, folder=tmp_path)))
+    assert found == dict.fromkeys(NAMES, "")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_failure_of_ours_is_tried_once_more_and_then_told(count, tmp_path):
+    assert faults(Workers(count, play=fails_once).graded(tasks("ann", "bob", folder=tmp_path))) == {
+        "ann": "",
+        "bob": "",
+    }
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    assert faults(Workers(count, play=fails).graded(tasks("ann", folder=fresh))) == {
+        "ann": "OSError: no socket"
+    }
+    assert (fresh / "ann").read_text() == "." * ATTEMPTS
+
+
+def test_an_exception_in_a_worker_is_a_failure_and_not_the_end():
+    assert faults(Workers(2, play=raises).graded(tasks("ann", "bob"))) == dict.fromkeys(
+        ("ann", "bob"), "RuntimeError: a fault of the grader itself"
+    )
+
+
+def test_tasks_are_made_when_their_turn_comes(tmp_path):
+    made = []
+
+    def lazily():
+        for task in tasks(*map(str, range(40)), folder=tmp_path):
+            made.append(task.student)
+            yield task
+
+    results = Workers(2, play=well).graded(lazily())
+    next(results)
+    assert len(made) <= 8  # a window of two a worker, and those that were done meanwhile
+    assert len(list(results)) == 39
+
+
+def test_a_journal_knows_what_ended_and_survives_a_line_that_was_cut_off(tmp_path):
+    file = tmp_path / "90-tiny.jsonl"
+    with Journal.held(file) as journal:
+        journal.begin("ann", "1")
+        journal.end("ann", "1")
+        journal.begin("bob", "2")
+    file.write_bytes(file.read_bytes() + b'{"student": "ann", "ke')
+    with Journal.held(file) as journal:
+        assert [journal.done("ann", "1"), journal.done("ann", "2"), journal.done("bob", "2")] == [
+            True,
+            False,
+            False,
+        ]
+        journal.begin("ann", "3")  # handed in again, and cut off
+        journal.end("bob", "2")
+    again = Journal(file)
+    assert [again.done("ann", "1"), again.done("bob", "2")] == [False, True]
+    states = [json.loads(line)["state"] for line in file.read_text().splitlines() if line.endswith("}")]
+    assert states == ["begun", "ended", "begun", "begun", "ended"]
+
+
+def test_two_commands_do_not_grade_one_lab_at_a_time(tmp_path):
+    with (
+        Journal.held(tmp_path / "90-tiny.jsonl"),
+        pytest.raises(Busy, match="another command grades 90-tiny now"),
+        Journal.held(tmp_path / "90-tiny.jsonl"),
+    ):
+        pass
+    with Journal.held(tmp_path / "91-other.jsonl"), Journal.held(tmp_path / "90-tiny.jsonl"):
+        pass
+
+
+def test_a_digest_tells_apart_what_is_cut_in_other_places():
+    assert (
+        len({digest(b"ab", b"c"), digest(b"a", b"bc"), digest(b"abc"), digest({"a": b"bc"}), digest()}) == 5
+    )
+    assert digest({"a": b"x", "b": 1}) == digest({"b": 1, "a": b"x"})
