@@ -1,18 +1,13 @@
 """The instructor's part in one go: collect, look, grade, write feedback, hand it back, export."""
 
 import json
-import os
 import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import final
 
-import autograder
-import gpulab
 from autograder import gradebook, intake, release
-from autograder.course import Course
 from autograder.feedback import refusal_page, waits
 from autograder.frame import (
     NbgraderFailed,
@@ -20,47 +15,14 @@ from autograder.frame import (
     release_feedback,
     run,
 )
-from autograder.grading import FOLDERS, Graded, Task, read_files, replace_folder
-from autograder.journal import Journal, digest, of_the_code
+from autograder.grading import FOLDERS, Graded, Task, replace_folder
+from autograder.journal import Journal
 from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, write_summary
 from autograder.places import COURSE_ID, Places
+from autograder.tasks import Tasks
 from autograder.workers import Workers
 
 _FROM_THE_EXCHANGE = ("timestamp.txt", "submission_secret.txt")
-
-
-@final
-class _Lab:
-    """What the gradings of one lab have in common: read once."""
-
-    def __init__(self, lab: str, places: Places) -> None:
-        self.lab, self.places = lab, places
-        released = read_files(places.course / "release" / lab)
-        notebook = released.pop(f"{lab}.ipynb")
-        self.beside = {name: content for name, content in released.items() if not name.endswith(".ipynb")}
-        kept, given = places.course / "secret", os.environ.get("GPULAB_COURSE_SECRET", "")
-        self.secret = kept.read_bytes() if kept.is_file() else given.encode()
-        self.blank = gradebook.blank(places.course / "gradebook.db")
-        code = of_the_code(*(Path(package.__file__).parent for package in (gpulab, autograder)))
-        self._common = digest(notebook, self.beside, Course.load(places.course).course_id, code)
-
-    def task(self, student: str) -> Task:
-        """What a worker needs to grade ``student``."""
-        files = read_files(self.places.step("submitted", student, self.lab))
-        rows = gradebook.rows_of(self.places.course / "gradebook.db", self.lab, student)
-        return Task(self.lab, student, files, self.beside, self.blank, rows, self.secret)
-
-    def key(self, student: str, files: dict[str, bytes] | None = None) -> str:
-        """All that ``student``'s mark and page depend on, as one number: a person's marks and words too."""
-        files = files if files is not None else read_files(self.places.step("submitted", student, self.lab))
-        rows = gradebook.rows_of(self.places.course / "gradebook.db", self.lab, student)
-        by_hand = [
-            [row["id"], row.get("manual_score"), row.get("extra_credit"), row.get("manual_comment")]
-            for table in ("grade", "comment")
-            for row in rows[table]
-            if any(row.get(name) is not None for name in ("manual_score", "extra_credit", "manual_comment"))
-        ]
-        return digest(self._common, files, by_hand)
 
 
 class Batch:
@@ -99,15 +61,16 @@ class Batch:
         with Journal.held(self.places.course / "journal" / f"{self.lab}.jsonl") as journal:
             if collect:
                 self._collect()
-            submissions = intake.read(self.places.course / "submitted", self.lab)
+            lab = Tasks(self.lab, self.places)
+            submissions = intake.read(self.places.course / "submitted", self.lab, lab.released)
             if only is not None:
                 submissions = [submission for submission in submissions if submission.student == only]
             intake.report(submissions, self.progress)
-            outcomes = self._graded(submissions, journal)
+            outcomes = self._graded(submissions, lab, journal)
             self._export(outcomes)
             return outcomes
 
-    def _graded(self, submissions: list[intake.Submission], journal: Journal) -> list[Outcome]:
+    def _graded(self, submissions: list[intake.Submission], lab: Tasks, journal: Journal) -> list[Outcome]:
         """An outcome for each submission, in their order; told as they are done."""
         outcomes: dict[str, Outcome] = {}
         started, known = time.monotonic(), 0
@@ -121,39 +84,32 @@ class Batch:
                 f"[{len(outcomes)}/{len(submissions)}] {outcome.student}: {outcome.told}{how}{soon}"
             )
 
-        lab, todo = _Lab(self.lab, self.places), []
-        for submission in submissions:
-            if submission.status != "ok":
-                note(self._told_of(submission.student, lambda s=submission: self._refuse(s)))
-            elif (
-                not self.force
-                and journal.done(submission.student, lab.key(submission.student))
-                and self._kept(submission.student)
-            ):
-                note(
-                    self._told_of(submission.student, lambda s=submission: self._read_grade(s.student)),
-                    ", as before",
-                )
+        todo, keys, handed_in = [], {}, {one.student: one for one in submissions}
+        for one in submissions:
+            keys[one.student] = lab.key(one) if one.status == "ok" else ""
+            if one.status != "ok":
+                note(self._told_of(one, lambda s=one: self._refuse(s)))
+            elif not self.force and journal.done(one.student, keys[one.student]) and self._kept(one.student):
+                note(self._told_of(one, lambda s=one: self._read_grade(s)), ", as before")
             else:
-                todo.append(submission.student)
+                todo.append(one)
         known = len(outcomes)
-        keys: dict[str, str] = {}
 
         def tasks() -> Iterator[Task]:
-            for student in todo:
-                task = lab.task(student)
-                keys[student] = lab.key(student, task.files)
-                journal.begin(student, keys[student])
-                yield task
+            for one in todo:
+                journal.begin(one.student, keys[one.student])
+                yield lab.task(one)
 
         for result in self.workers.graded(tasks()):
-            note(self._told_of(result.student, lambda r=result: self._store(r)))
+            one = handed_in[result.student]
+            note(self._told_of(one, lambda s=one, r=result: self._store(s, r)))
             if outcomes[result.student].status == GRADED:
                 journal.end(result.student, keys[result.student])
         return [outcomes[submission.student] for submission in submissions]
 
-    def _told_of(self, student: str, make: Callable[[], Outcome]) -> Outcome:
+    def _told_of(self, submission: intake.Submission, make: Callable[[], Outcome]) -> Outcome:
         """What ``make`` makes; whatever goes wrong there is this outcome's reason."""
+        student = submission.student
         try:
             return make()
         except NbgraderFailed as failure:
@@ -167,16 +123,21 @@ class Batch:
         """Is everything that the last grading wrote still there?"""
         return all((self.places.step(step, student, self.lab)).is_dir() for step in FOLDERS)
 
-    def _store(self, result: Graded) -> Outcome:
+    def _store(self, submission: intake.Submission, result: Graded) -> Outcome:
         """Write what a worker made: pages and gradebook; the one place where that happens."""
         if result.fault:
             self._keep_log(result.student, result.log)
             return Outcome(result.student, FAILED, reason=result.fault)
+        page = result.folders["feedback"].get(f"{self.lab}.html")
+        if (
+            page is not None
+        ):  # a learner's fetch_feedback looks for a page named like the notebook that was handed in
+            result.folders["feedback"][f"{submission.path.stem}.html"] = page
         for step, files in result.folders.items():
             replace_folder(self.places.step(step, result.student, self.lab), files)
         gradebook.store(self.places.course / "gradebook.db", result.rows)
         self._hand_back(result.student)
-        return self._read_grade(result.student)
+        return self._read_grade(submission)
 
     def _prepare_release(self) -> None:
         """Build a release if there is none; a changed source is only spoken of, learners have the old one."""
@@ -210,9 +171,7 @@ class Batch:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         page = refusal_page(self.lab, submission.reason)
-        # A learner's fetch_feedback looks for a page named like the notebook that was handed in.
-        for stem in {self.lab, submission.path.stem if submission.status == "renamed" else self.lab}:
-            (folder / f"{stem}.html").write_text(page, encoding="utf-8")
+        (folder / f"{self.lab}.html").write_text(page, encoding="utf-8")
         for name in _FROM_THE_EXCHANGE:
             if (handed_in / name).is_file():
                 shutil.copyfile(handed_in / name, folder / name)
@@ -228,8 +187,9 @@ class Batch:
         self._hand_back(student)
         return Outcome(student, REFUSED, reason=submission.reason)
 
-    def _read_grade(self, student: str) -> Outcome:
+    def _read_grade(self, submission: intake.Submission) -> Outcome:
         """The marks of this run, out of the gradebook."""
+        student = submission.student
         with self.nbgrader.gradebook as gradebook:
             entry = gradebook.find_submission(self.lab, student)
             grades = [grade for notebook in entry.notebooks for grade in notebook.grades]
@@ -238,7 +198,8 @@ class Batch:
             read = [g.name for g in grades if g.needs_manual_grade and g.name not in unread]
             most_unread = {g.name: g.max_score for g in grades if g.name in unread}
             score, most = entry.score, entry.max_score
-        notes = [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
+        notes = [f"repaired: {note}" for note in submission.notes]
+        notes += [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
         notes += [f"{name}: the mark that a person gave stands" for name in read]
         typed = _typed_names(self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb")
         if typed - {student}:

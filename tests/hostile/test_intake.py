@@ -56,23 +56,43 @@ def test_a_submission_without_its_notebook_is_missing_and_what_is_there_is_named
     one = read_one(submitted)
     assert (one.student, one.status) == ("ann", "missing")
     assert (
-        one.reason
-        == f"{LAB}.ipynb is not in what was handed in. There is: notes.txt. Hand the notebook in again."
+        one.reason == f"{LAB}.ipynb is not in what was handed in. There is: notes.txt. Hand in {LAB}.ipynb."
     )
 
 
-def test_one_notebook_of_another_name_is_renamed_and_the_name_to_give_it_is_said(submitted):
+def test_the_only_notebook_is_meant_whatever_it_is_called_and_wherever_it_lies(submitted):
     submitted("ann", "final (2).ipynb")
-    one = read_one(submitted)
-    assert (one.status, one.path.name) == ("renamed", "final (2).ipynb")
-    assert f"final (2).ipynb. Rename it to {LAB}.ipynb" in one.reason
+    nested = submitted("bob", content=None) / "download" / f"{LAB}.ipynb"
+    nested.parent.mkdir()
+    nested.write_text(nbformat.writes(GOOD))
+    (nested.parent / ".ipynb_checkpoints").mkdir()
+    (nested.parent / ".ipynb_checkpoints" / f"{LAB}-checkpoint.ipynb").write_text("{}")
+    found = intake.read(submitted.root, LAB)
+    assert [(one.status, one.notes) for one in found] == [
+        ("ok", ("the notebook is called final (2).ipynb",)),
+        ("ok", (f"the notebook is called download/{LAB}.ipynb",)),
+    ]
 
 
-def test_two_notebooks_of_other_names_are_not_guessed_between(submitted):
-    submitted("ann", "a.ipynb")
-    submitted("ann", "b.ipynb")
+def test_of_several_notebooks_the_one_with_the_labs_name_in_it_is_meant(submitted):
+    submitted("ann", f"{LAB} (1).ipynb")
+    submitted("ann", "scratch.ipynb")
+    assert read_one(submitted).notes == (f"the notebook is called {LAB} (1).ipynb",)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), (f"{LAB} (1)", f"{LAB}-Copy1")], ids=["odd", "copies"])
+def test_notebooks_are_not_guessed_between(submitted, names):
+    for name in names:
+        submitted("ann", f"{name}.ipynb")
     one = read_one(submitted)
-    assert (one.status, "There is: a.ipynb, b.ipynb." in one.reason) == ("missing", True)
+    assert (one.status, f"There is: {names[0]}.ipynb, {names[1]}.ipynb." in one.reason) == ("missing", True)
+    assert "Which of them is meant is not clear" in one.reason
+
+
+def test_another_labs_notebook_under_an_odd_name_is_refused(submitted):
+    submitted("ann", "final.ipynb")
+    (one,) = intake.read(submitted.root, LAB, source_notebook().cells)
+    assert (one.status, "holds none of this lab's cells" in one.reason) == ("unreadable", True)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +100,8 @@ def test_two_notebooks_of_other_names_are_not_guessed_between(submitted):
     [
         ("", "is empty (0 bytes)"),
         ('{"cells": [', "is not JSON"),
-        ("\ufeff" + nbformat.writes(GOOD), "is not JSON: Unexpected UTF-8 BOM"),
-        (b"\xff\xfe{}", "cannot be read as UTF-8 text"),
+        (b"\xff\xfe{}\xff", "cannot be read as UTF-8 text"),
+        (b"\xff{}", "cannot be read as UTF-8 text"),
         ("[" * 200_000, "is not JSON"),
         ("[1, 2]", "not a notebook: it holds a list"),
         ('{"cells": []}', "it does not say its nbformat"),
@@ -89,7 +109,8 @@ def test_two_notebooks_of_other_names_are_not_guessed_between(submitted):
             '{"nbformat": true, "nbformat_minor": 5, "metadata": {}, "cells": []}',
             "it does not say its nbformat",
         ),
-        ('{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}', "it has nbformat 3"),
+        ('{"nbformat": 2, "nbformat_minor": 0, "metadata": {}, "worksheets": []}', "has nbformat 2"),
+        ('{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": 7}', "cannot be converted"),
         ('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": {}}', "it has no list of cells"),
         ('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [7]}', "cell 1 is a int"),
     ],
@@ -141,6 +162,103 @@ def test_odd_names_of_students_are_kept_as_they_are(submitted):
     for student in odd:
         submitted(student)
     assert [one.student for one in intake.read(submitted.root, LAB)] == sorted(odd)
+
+
+def mended(submitted, content: bytes):
+    """The notebook that is graded, and what was said of it; the file stays as it was."""
+    path = submitted("ann", content=content) / f"{LAB}.ipynb"
+    released = json.loads(nbformat.writes(source_notebook()))["cells"]
+    (one,) = intake.read(submitted.root, LAB, released)
+    assert (one.status, path.read_bytes()) == ("ok", content)
+    return nbformat.reads(intake.mended(one, released).decode(), as_version=4), one.notes
+
+
+def written(nb) -> bytes:
+    return nbformat.writes(nb).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "notes"),
+    [
+        (b"\xef\xbb\xbf" + written(GOOD), ("byte order mark removed",)),
+        (nbformat.writes(GOOD).encode("utf-16"), ("UTF-16 read as such",)),
+        (written(GOOD).replace(b"\n", b"\r\n"), ()),
+        (written(GOOD).replace(b"x = 1", b"x = 1\\r\\n"), ("line endings of 1 cells made plain",)),
+        (
+            written(GOOD).replace(
+                b'"metadata": {},\n "nbformat"', b'"metadata": {"widgets": 5},\n "nbformat"'
+            ),
+            ("stored state of widgets left out",),
+        ),
+        (written(GOOD).replace(b'"nbformat_minor": 5', b'"nbformat_minor": 2'), ()),
+        (written(GOOD).replace(b'"nbformat_minor": 5', b'"nbformat_minor": 9'), ()),
+    ],
+    ids=["bom", "utf-16", "crlf", "crlf-in-cells", "widgets", "old-minor", "new-minor"],
+)
+def test_what_tools_do_to_a_file_is_undone_and_said(submitted, content, notes):
+    nb, said = mended(submitted, content)
+    assert ([cell.source.strip() for cell in nb.cells], said) == (["x = 1"], notes)
+
+
+def test_a_notebook_of_version_3_is_converted(submitted):
+    old = {
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "metadata": {"name": ""},
+        "worksheets": [
+            {
+                "cells": [
+                    {
+                        "cell_type": "code",
+                        "input": "x = 1",
+                        "outputs": [],
+                        "metadata": {},
+                        "language": "python",
+                    }
+                ]
+            }
+        ],
+    }
+    nb, said = mended(submitted, json.dumps(old).encode())
+    assert ([cell.source for cell in nb.cells], said[0]) == (["x = 1"], "nbformat 3 converted to 4")
+
+
+def test_a_flood_of_stored_output_is_left_out(submitted):
+    nb = new_notebook(cells=[new_code_cell("x = 1")])
+    nb.cells[0].outputs = [nbformat.v4.new_output("stream", text="y" * 6_000_000)]
+    graded, said = mended(submitted, written(nb))
+    assert (graded.cells[0].outputs, said[0].endswith("characters of stored output left out")) == ([], True)
+
+
+def stripped_of_metadata(keep_ids: bool):
+    """The small lab as an editor leaves it that knows nothing of nbgrader; the solution is written."""
+    nb = source_notebook()
+    nb.cells[1].source = "def double(n):\n    return n + n"
+    for cell in nb.cells:
+        cell.metadata = {}
+        if not keep_ids:
+            del cell["id"]
+    return nb
+
+
+@pytest.mark.parametrize("keep_ids", [True, False])
+def test_cells_that_lost_their_metadata_are_known_by_id_or_by_what_stands_in_them(submitted, keep_ids):
+    nb, said = mended(submitted, json.dumps(stripped_of_metadata(keep_ids)).encode())
+    assert [cell.metadata["nbgrader"]["grade_id"] for cell in nb.cells] == [
+        "setup",
+        "double-code",
+        "double",
+        "later",
+    ]
+    assert said[-1].startswith("nbgrader's metadata had been lost in ") and "double-code" in said[-1]
+
+
+def test_where_two_cells_could_be_meant_neither_is_taken(submitted):
+    nb = stripped_of_metadata(keep_ids=False)
+    nb.cells.insert(2, nbformat.v4.new_code_cell("def double(n):\n    return 0"))
+    del nb.cells[2]["id"]
+    graded, _ = mended(submitted, json.dumps(nb).encode())
+    assert ["nbgrader" in cell.metadata for cell in graded.cells] == [True, False, False, True, True]
 
 
 # From here on with nbgrader: one class, graded once, for all the tests below.
@@ -241,7 +359,7 @@ def graded_class(tmp_path_factory):
 
         def hand_in(student: str, content: str | None, name: str = f"{LAB}.ipynb") -> None:
             where = places.step("submitted", student, LAB)
-            where.mkdir(parents=True)
+            where.mkdir(parents=True, exist_ok=True)
             if content is not None:
                 (where / name).write_text(content)
 
@@ -253,6 +371,9 @@ def graded_class(tmp_path_factory):
             hand_in(student, nbformat.writes(source_notebook()))
         hand_in("no-notebook", None)
         hand_in("other-name", nbformat.writes(source_notebook()), "final.ipynb")
+        hand_in("no-metadata", json.dumps(stripped_of_metadata(keep_ids=False)))
+        hand_in("two-names", nbformat.writes(source_notebook()), "final.ipynb")
+        hand_in("two-names", nbformat.writes(source_notebook()), "final2.ipynb")
         hand_in("no-json", "{")
         result = CliRunner().invoke(app, ["grade", LAB])
         rows = list(csv.DictReader((places.course / "summary.csv").read_text(encoding="utf-8").splitlines()))
@@ -277,18 +398,29 @@ def test_odd_names_of_students_are_graded_like_others(graded_class, student):
 def test_refused_submissions_are_in_the_table_the_summary_and_the_marks_with_their_reasons(graded_class):
     rows, result, places = graded_class
     refused = {name: row["reason"] for name, row in rows.items() if row["status"] == "refused"}
-    assert sorted(refused) == ["no-json", "no-notebook", "other-name"]
-    assert "final.ipynb" in refused["other-name"]
+    assert sorted(refused) == ["no-json", "no-notebook", "two-names"]
+    assert "final.ipynb, final2.ipynb" in refused["two-names"]
     marks = (places.course / "grades.csv").read_text()
     for name in refused:
         assert f"{name}: " in result.output
         assert f",{name},,,,0.0,0.0,0.0,5.0" in marks
 
 
+def test_what_was_repaired_is_graded_and_said_in_the_table(graded_class):
+    rows, _, places = graded_class
+    assert [rows[name]["score"] for name in ("other-name", "no-metadata")] == ["5.0", "5.0"]
+    assert rows["other-name"]["notes"] == "repaired: the notebook is called final.ipynb"
+    assert "metadata had been lost in double, double-code, later, setup" in rows["no-metadata"][
+        "notes"
+    ].replace("setup, double, later, double-code", "double, double-code, later, setup")
+    # nbgrader's fetch_feedback looks for a page named like the notebook that was handed in.
+    assert (places.step("feedback", "other-name", LAB) / "final.html").is_file()
+
+
 def test_a_refused_learner_finds_the_reason_on_a_feedback_page(graded_class):
     _, _, places = graded_class
-    page = (places.step("feedback", "other-name", LAB) / "final.html").read_text()
-    assert f"Rename it to {LAB}.ipynb" in page
+    page = (places.step("feedback", "two-names", LAB) / f"{LAB}.html").read_text()
+    assert "Which of them is meant is not clear" in page
     assert "no-json" not in page
 
 

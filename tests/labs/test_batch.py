@@ -74,13 +74,13 @@ def test_one_student_can_be_graded_again_alone(built, grade):
 def test_a_refused_second_submission_keeps_no_mark_and_no_page_of_the_first(built, grade):
     path = built.hand_in("eve", solved(built, RIGHT))
     assert grade("--only", "eve")[2]["eve"]["score"] == "3.0"
-    path.rename(path.with_name("final.ipynb"))
+    path.write_text("{")
     code, _, rows = grade("--only", "eve")
     assert (code, rows["eve"]["status"], rows["eve"]["score"]) == (1, "refused", "")
     assert ",eve,,,,0.0,0.0,0.0,3.0" in (built.places.course / "grades.csv").read_text()
     assert not built.places.step("autograded", "eve", built.name).exists()
     page = built.places.step("feedback", "eve", built.name) / f"{built.name}.html"
-    assert "Rename it to 90-tiny.ipynb" in page.read_text()
+    assert "90-tiny.ipynb is not JSON" in page.read_text()
 
 
 def test_feedback_shows_neither_a_hidden_test_nor_what_it_expected(built, grade):
