@@ -1,5 +1,6 @@
 """The instructor's commands: ``python -m autograder release | grade | outputs | lint``."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -64,6 +65,9 @@ def grade(
     *,
     collect: Annotated[bool, typer.Option(help="First collect what lies in the exchange.")] = True,
     only: Annotated[str | None, typer.Option(help="Grade this student alone.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", exists=True, help="First take this zip (Moodle, Canvas) or folder.")
+    ] = None,
     force: Annotated[bool, typer.Option(help="Grade again what is graded already.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that grade; 0: one a core.")] = 0,
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler: its cluster grades.")] = "",
@@ -81,18 +85,19 @@ def grade(
     from autograder.batch import Batch
     from autograder.frame import NbgraderFailed
     from autograder.journal import Busy
+    from autograder.received import Unfit
     from autograder.workers import Workers, cores
 
     say = _line(console)
     try:
         crew = Workers(workers or cores(), scheduler)
-        outcomes = Batch(lab, say, crew, force=force).grade(collect=collect, only=only)
+        outcomes = Batch(lab, say, crew, force=force).grade(collect=collect, only=only, source=source)
     except ModuleNotFoundError as missing:
         if missing.name != "distributed":
             raise
         say("--scheduler needs Dask's package distributed: pip install 'gpulab[dask]'.")
         raise typer.Exit(2) from None
-    except (NbgraderFailed, Busy, OSError) as failure:
+    except (NbgraderFailed, Busy, Unfit, OSError) as failure:
         say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
     if not outcomes:

@@ -19,6 +19,7 @@ from autograder.grading import FOLDERS, Graded, Task, replace_folder
 from autograder.journal import Journal
 from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, write_summary
 from autograder.places import COURSE_ID, Places
+from autograder.received import take
 from autograder.tasks import Tasks
 from autograder.workers import Workers
 
@@ -48,19 +49,26 @@ class Batch:
         self._prepare_release()
         self.nbgrader = open_nbgrader()
 
-    def grade(self, *, collect: bool = True, only: str | None = None) -> list[Outcome]:
+    def grade(
+        self, *, collect: bool = True, only: str | None = None, source: Path | None = None
+    ) -> list[Outcome]:
         """Grade what is in ``submitted/`` (and first in the exchange); an outcome for each submission.
+
+        ``source``: a learning platform's zip, or a folder, that is first put into ``submitted/``.
 
         What is graded already, by the same code in the same course and with the same marks of a person, is not
         graded again. Also written: feedback pages, ``grades.csv`` (nbgrader's) and ``summary.csv`` (with the reasons).
         ``only`` names the one student to grade.
 
         Raises:
-            Busy: another command grades this lab now.
+            Busy: another command grades this lab now. Unfit: ``source`` holds no submissions.
         """
         with Journal.held(self.places.course / "journal" / f"{self.lab}.jsonl") as journal:
             if collect:
                 self._collect()
+            if source is not None:
+                students = take(source, self.places.course / "submitted", self.lab, self.progress)
+                self.progress(f"taken from {source.name}: {len(students)} students")
             lab = Tasks(self.lab, self.places)
             submissions = intake.read(self.places.course / "submitted", self.lab, lab.released)
             if only is not None:

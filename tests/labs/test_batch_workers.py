@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -154,3 +155,17 @@ def test_a_run_that_is_killed_anywhere_is_finished_by_the_next_one(built, scale)
         begun = [line["student"] for line in begun if line["state"] == "begun"]
         assert max(begun.count(student) for student in wanted) <= 2
         assert sorted(pages(built)) == sorted(wanted)
+
+
+def test_a_platforms_zip_is_taken_and_graded(built, tmp_path):
+    wanted = hand_in(built, 2)
+    file = tmp_path / "moodle.zip"
+    with zipfile.ZipFile(file, "w") as packed:
+        for number, path in enumerate(sorted((built.places.course / "submitted").rglob("*.ipynb"))):
+            packed.write(path, f"{path.parts[-3]}_{number}_assignsubmission_file_/final.ipynb")
+    shutil.rmtree(built.places.course / "submitted")
+    start_over(built)
+    told = grade(built, "--workers", "1", "--from", str(file))
+    assert (told.exit_code, marks(built)) == (0, wanted)
+    assert "taken from moodle.zip: 2 students" in told.output
+    assert grade(built, "--from", str(built.source)).exit_code == 2

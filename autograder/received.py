@@ -1,0 +1,158 @@
+"""A learning platform's download, or a folder, put where submissions are graded from: ``submitted/STUDENT/LAB``.
+
+Nothing is extracted blindly: names that lead elsewhere, links and what is too large are refused, each by name.
+"""
+
+import re
+import shutil
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import final
+
+from autograder.grading import write_files
+
+MOST_FILE_BYTES = 200_000_000
+MOST_BYTES = 4_000_000_000  # of one download, unpacked
+MOST_RATIO = 1000  # unpacked to packed: beyond it a zip is made to fill a disk
+
+# Moodle, one folder or one file each: "Ada Byron_123456_assignsubmission_file_/02-allocate.ipynb"
+_MOODLE = re.compile(r"(?P<who>[^/]+)_(?P<id>\d+)_assignsubmission_file_?/?(?P<rest>.*)", re.DOTALL)
+# Canvas: "byronada_LATE_123456_789012_02-allocate-1.ipynb"
+_CANVAS = re.compile(r"(?P<who>[^/_]+)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<rest>[^/]+)")
+
+
+class Unfit(Exception):
+    """This download cannot be taken; the text says why and what to do."""
+
+
+@final
+@dataclass(slots=True)
+class Received:
+    """What one learner handed in: files by name. ``who`` and ``id`` are the platform's."""
+
+    who: str
+    id: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) -> list[str]:
+    """Put what is in ``source`` (a zip of Moodle or Canvas, or a folder) below ``submitted``; the students, sorted.
+
+    A folder holds a folder, or one notebook, for each student. What lay there for this lab and differs moves to
+    ``submitted.before/STUDENT/LAB/N``: nothing is lost. ``say`` hears what was left out.
+
+    Raises:
+        Unfit: it is no such thing, or nothing in it is a submission.
+    """
+    if source.is_dir():
+        found = _of_folder(source, say)
+    elif zipfile.is_zipfile(source):
+        found = _of_zip(source, say)
+    else:
+        raise Unfit(f"{source} is neither a folder nor a zip. Give what the learning platform downloads.")
+    if not found:
+        raise Unfit(f"{source} holds no submission: no folder or notebook of a student was found in it.")
+    names = _named(found)
+    for student, received in names.items():
+        _keep(
+            submitted / student / lab, received.files, submitted.with_name("submitted.before") / student / lab
+        )
+    return sorted(names)
+
+
+def _of_zip(source: Path, say: Callable[[str], None]) -> list[Received]:
+    found: dict[tuple[str, str], Received] = {}
+    total = 0
+    with zipfile.ZipFile(source) as packed:
+        for entry in packed.infolist():
+            fault = _fault(entry, total)
+            if fault:
+                say(f"  left out: {entry.filename[:80]!r}: {fault}")
+            elif not entry.is_dir():
+                who, number, name = _whose(entry.filename)
+                if not who or not name:
+                    continue  # the platform's own list, or a file of nobody
+                try:
+                    content = packed.read(entry)
+                except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+                    say(f"  left out: {name!r} of {who}: it cannot be unpacked ({error})")
+                    continue
+                total += len(content)
+                found.setdefault((who, number), Received(who, number)).files[name] = content
+    return list(found.values())
+
+
+def _fault(entry: zipfile.ZipInfo, total: int) -> str:
+    """Why this entry is not unpacked; '' when it is."""
+    path = PurePosixPath(entry.filename.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", entry.filename):
+        return "its name leads out of the folder"
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return "it is a link"
+    if entry.flag_bits & 1:
+        return "it is encrypted"
+    if entry.file_size > MOST_FILE_BYTES or total + entry.file_size > MOST_BYTES:
+        return f"it has {entry.file_size:,} bytes unpacked"
+    if entry.file_size > 1_000_000 and entry.file_size > MOST_RATIO * max(1, entry.compress_size):
+        return f"{entry.compress_size:,} bytes that unpack to {entry.file_size:,}"
+    return ""
+
+
+def _whose(name: str) -> tuple[str, str, str]:
+    """Who handed this in, the platform's number, and the file's own name; '' for what belongs to nobody."""
+    name = name.replace("\\", "/")
+    parts = PurePosixPath(name).parts
+    for start in range(len(parts)):  # some platforms put everything below one more folder
+        rest = "/".join(parts[start:])
+        moodle, canvas = _MOODLE.fullmatch(rest), _CANVAS.fullmatch(rest)
+        if moodle and moodle["rest"]:
+            return moodle["who"], moodle["id"], moodle["rest"]
+        if canvas:
+            return canvas["who"], canvas["id"], canvas["rest"]
+    if len(parts) > 1 and not parts[0].startswith((".", "__")):
+        return parts[0], "", "/".join(parts[1:])
+    return ("", "", "") if not name.endswith(".ipynb") else (PurePosixPath(name).stem, "", name)
+
+
+def _of_folder(source: Path, say: Callable[[str], None]) -> list[Received]:
+    found: dict[tuple[str, str], Received] = {}
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source).as_posix()
+        if path.is_symlink():
+            say(f"  left out: {name!r}: it is a link")
+        elif path.is_file() and path.stat().st_size > MOST_FILE_BYTES:
+            say(f"  left out: {name!r}: it has {path.stat().st_size:,} bytes")
+        elif path.is_file():
+            who, number, rest = _whose(name)
+            if who and rest:
+                found.setdefault((who, number), Received(who, number)).files[rest] = path.read_bytes()
+    return list(found.values())
+
+
+def _named(found: list[Received]) -> dict[str, Received]:
+    """Students by a name of their own: the platform's, with its number where two share one."""
+    names = [received.who for received in found]
+    return {
+        received.who
+        if names.count(received.who) == 1 or not received.id
+        else f"{received.who} {received.id}": received
+        for received in found
+    }
+
+
+def _keep(folder: Path, files: dict[str, bytes], before: Path) -> None:
+    """Write ``files`` as the submission in ``folder``; what lay there and differs goes to a numbered folder."""
+    if folder.is_dir():
+        if {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)} == files:
+            return
+        before.mkdir(parents=True, exist_ok=True)
+        number = 1 + sum(path.is_dir() for path in before.iterdir())
+        shutil.move(folder, before / str(number))
+    write_files(folder, files)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())

@@ -1,0 +1,133 @@
+"""Downloads of learning platforms: each learner's files arrive under a name of their own, and nothing else does."""
+
+import io
+import zipfile
+
+import pytest
+
+from autograder import received
+from autograder.received import Unfit, take
+
+LAB = "91-small"
+
+
+@pytest.fixture
+def taken(tmp_path):
+    """Takes a zip of names and contents; the files below submitted, the students, and what was said."""
+
+    def run(*entries, name="download.zip"):
+        file = tmp_path / name
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            for entry in entries:
+                packed.writestr(*entry)
+        said = []
+        students = take(file, tmp_path / "submitted", LAB, said.append)
+        return arrived(tmp_path / "submitted"), students, said
+
+    return run
+
+
+def arrived(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_moodles_folders_and_flat_files_become_students(taken):
+    files, students, said = taken(
+        ("Ada Byron_123_assignsubmission_file_/91-small.ipynb", "a"),
+        ("Ada Byron_123_assignsubmission_file_/notes/plan.txt", "p"),
+        ("Zoë K_124_assignsubmission_file_91-small.ipynb", "z"),
+    )
+    assert files == {
+        "Ada Byron/91-small/91-small.ipynb": b"a",
+        "Ada Byron/91-small/notes/plan.txt": b"p",
+        "Zoë K/91-small/91-small.ipynb": b"z",
+    }
+    assert (students, said) == (["Ada Byron", "Zoë K"], [])
+
+
+def test_canvas_files_become_students_late_or_not(taken):
+    files, _, _ = taken(
+        ("submissions/byronada_LATE_11_22_91-small-1.ipynb", "a"),
+        ("submissions/kzoe_12_23_91-small.ipynb", "z"),
+    )
+    assert files == {"byronada/91-small/91-small-1.ipynb": b"a", "kzoe/91-small/91-small.ipynb": b"z"}
+
+
+def test_two_learners_of_one_name_stay_two(taken):
+    _, students, _ = taken(
+        ("Kim Lee_7_assignsubmission_file_/x.ipynb", "1"), ("Kim Lee_8_assignsubmission_file_/x.ipynb", "2")
+    )
+    assert students == ["Kim Lee 7", "Kim Lee 8"]
+
+
+def test_a_plain_folder_of_folders_or_notebooks_is_taken_and_links_are_not(tmp_path):
+    source = tmp_path / "in"
+    (source / "ann").mkdir(parents=True)
+    (source / "ann" / "91-small.ipynb").write_text("a")
+    (source / "bob.ipynb").write_text("b")
+    (tmp_path / "secret").write_text("s")
+    (source / "ann" / "link").symlink_to(tmp_path / "secret")
+    said = []
+    assert take(source, tmp_path / "submitted", LAB, said.append) == ["ann", "bob"]
+    assert arrived(tmp_path / "submitted") == {
+        "ann/91-small/91-small.ipynb": b"a",
+        "bob/91-small/bob.ipynb": b"b",
+    }
+    assert said == ["  left out: 'ann/link': it is a link"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil.ipynb", "ann/../../evil.ipynb", "/etc/evil.ipynb", "C:\\evil.ipynb", "ann\\..\\..\\evil.ipynb"],
+)
+def test_a_name_that_leads_elsewhere_is_left_out_and_said(taken, tmp_path, name):
+    files, _, said = taken(("ann/91-small.ipynb", "a"), (name, "evil"))
+    assert files == {"ann/91-small/91-small.ipynb": b"a"}
+    assert "its name leads out of the folder" in said[0]
+    assert not list(tmp_path.rglob("evil*"))
+
+
+def test_a_link_in_a_zip_is_left_out(taken):
+    link = zipfile.ZipInfo("ann/passwd")
+    link.external_attr = 0o120777 << 16
+    files, _, said = taken(("ann/91-small.ipynb", "a"), (link, "/etc/passwd"))
+    assert (list(files), "it is a link" in said[0]) == (["ann/91-small/91-small.ipynb"], True)
+
+
+def test_a_zip_made_to_fill_a_disk_is_left_out_before_it_is_unpacked(taken, monkeypatch):
+    monkeypatch.setattr(received, "MOST_RATIO", 100)
+    files, _, said = taken(("ann/91-small.ipynb", "a"), ("bob/91-small.ipynb", b"0" * 3_000_000))
+    assert (list(files), "bytes that unpack to 3,000,000" in said[0]) == (
+        ["ann/91-small/91-small.ipynb"],
+        True,
+    )
+    monkeypatch.setattr(received, "MOST_FILE_BYTES", 10)
+    _, _, said = taken(("ann/91-small.ipynb", "a"), ("bob/91-small.ipynb", "01234567890"))
+    assert "it has 11 bytes unpacked" in said[0]
+
+
+def test_handing_in_again_keeps_the_first_one_aside_and_the_same_again_changes_nothing(taken, tmp_path):
+    for content in ("1", "1", "2", "3"):
+        files, _, _ = taken(("ann/91-small.ipynb", content))
+    assert files == {"ann/91-small/91-small.ipynb": b"3"}
+    assert arrived(tmp_path / "submitted.before") == {
+        "ann/91-small/1/91-small.ipynb": b"1",
+        "ann/91-small/2/91-small.ipynb": b"2",
+    }
+
+
+def test_what_is_no_download_is_said(tmp_path):
+    empty, text = tmp_path / "empty.zip", tmp_path / "a.txt"
+    empty.write_bytes(b"")
+    text.write_text("x")
+    with zipfile.ZipFile(tmp_path / "nobody.zip", "w") as packed:
+        packed.writestr("list.csv", "a,b")
+    for path, said in (
+        (text, "neither a folder nor a zip"),
+        (empty, "neither"),
+        (tmp_path / "nobody.zip", "no submission"),
+    ):
+        with pytest.raises(Unfit, match=said):
+            take(path, tmp_path / "submitted", LAB, io.StringIO().write)
