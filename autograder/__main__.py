@@ -66,7 +66,12 @@ def grade(
     collect: Annotated[bool, typer.Option(help="First collect what lies in the exchange.")] = True,
     only: Annotated[str | None, typer.Option(help="Grade this student alone.")] = None,
     source: Annotated[
-        Path | None, typer.Option("--from", exists=True, help="First take this zip (Moodle, Canvas) or folder.")
+        Path | None,
+        typer.Option("--from", exists=True, help="First take this zip (Moodle, Canvas) or folder."),
+    ] = None,
+    regrade_from: Annotated[
+        Path | None,
+        typer.Option(exists=True, help="Grade all again and show what moved since this earlier summary.csv."),
     ] = None,
     force: Annotated[bool, typer.Option(help="Grade again what is graded already.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that grade; 0: one a core.")] = 0,
@@ -85,25 +90,38 @@ def grade(
     from autograder.batch import Batch
     from autograder.frame import NbgraderFailed
     from autograder.journal import Busy
+    from autograder.outcome import moved, read_summary
     from autograder.received import Unfit
     from autograder.workers import Workers, cores
 
     say = _line(console)
     try:
+        before = (
+            read_summary(regrade_from, lab, only) if regrade_from else None
+        )  # now: the run writes its own over it
         crew = Workers(workers or cores(), scheduler)
-        outcomes = Batch(lab, say, crew, force=force).grade(collect=collect, only=only, source=source)
+        outcomes = Batch(lab, say, crew, force=force or before is not None).grade(
+            collect=collect, only=only, source=source
+        )
     except ModuleNotFoundError as missing:
         if missing.name != "distributed":
             raise
         say("--scheduler needs Dask's package distributed: pip install 'gpulab[dask]'.")
         raise typer.Exit(2) from None
-    except (NbgraderFailed, Busy, Unfit, OSError) as failure:
+    except (NbgraderFailed, Busy, Unfit, ValueError, OSError) as failure:
         say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
     if not outcomes:
         say(f"{lab}: nothing was handed in" + (f" by {only}" if only else ""))
         raise typer.Exit(1 if only else 0)
     console.print(_table(lab, outcomes))
+    if before is not None:
+        differ = moved(before, outcomes)
+        say(
+            "\n".join([f"since {regrade_from}:", *(f"  {line}" for line in differ)])
+            if differ
+            else "nothing has moved"
+        )
     states = {outcome.status for outcome in outcomes}
     raise typer.Exit(2 if "failed" in states else 1 if "refused" in states else 0)
 

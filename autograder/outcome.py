@@ -49,6 +49,39 @@ def write_summary(file: Path, lab: str, outcomes: list[Outcome]) -> None:
             rows.writerow([lab, one.student, one.status, *total, *points, one.reason, one.notes])
 
 
+def read_summary(file: Path, lab: str, only: str | None = None) -> dict[str, dict[str, str]]:
+    """The rows of ``lab`` in an earlier ``summary.csv``, by student; ``only`` that of one.
+
+    Raises:
+        ValueError: it is no such table. OSError: it cannot be read.
+    """
+    with file.open(encoding="utf-8", newline="") as handle:
+        rows = csv.DictReader(handle)
+        if not {"lab", "student", "status", "score"} <= set(rows.fieldnames or ()):
+            raise ValueError(
+                f"{file} is no summary of a grading: it has no columns lab, student, status, score"
+            )
+        return {row["student"]: row for row in rows if row["lab"] == lab and only in (None, row["student"])}
+
+
+def moved(before: dict[str, dict[str, str]], outcomes: list[Outcome]) -> list[str]:
+    """A line for each mark that differs from an earlier grading's: the student, the exercise, both marks."""
+    lines = []
+    for one in outcomes:
+        was = before.get(one.student)
+        if was is None:
+            lines.append(f"{one.student}: new")
+            continue
+        if was["status"] != one.status:
+            lines.append(f"{one.student}: {was['status']} before, {one.status} now")
+        for name, points in sorted(one.points.items()):
+            then, now = was.get(name) or "", str(_rounded(points))
+            if then != now:
+                lines.append(f"{one.student}: {name} {then or 'no mark'} before, {now or 'no mark'} now")
+    gone = sorted(set(before) - {one.student for one in outcomes})
+    return lines + [f"{student}: graded before, not there now" for student in gone]
+
+
 def _rounded(points: float | None) -> float | str:
     """Points without the dust that adding floats leaves; the judge gives hundredths."""
     return "" if points is None else round(points, 4)

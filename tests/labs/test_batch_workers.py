@@ -113,6 +113,19 @@ def test_a_persons_mark_stays_and_comes_onto_the_page(built, undisturbed):
     assert grade(built, "--workers", "1").output.count(", as before") == 5
 
 
+def test_a_regrade_shows_what_moved(built, undisturbed, tmp_path):
+    old = tmp_path / "old.csv"
+    old.write_bytes((built.places.course / "summary.csv").read_bytes())
+    told = grade(built, "--workers", "1", "--only", "right-0", "--regrade-from", str(old))
+    assert (told.output.count(", as before"), "nothing has moved" in told.output) == (0, True)
+    old.write_text(old.read_text().replace("right-0,graded,3.0,3.0,3.0", "right-0,graded,2.0,3.0,2.0"))
+    told = grade(built, "--workers", "1", "--only", "right-0", "--regrade-from", str(old))
+    assert "right-0: double 2.0 before, 3.0 now" in told.output
+    old.write_text("a,b")
+    told = grade(built, "--regrade-from", str(old))
+    assert (told.exit_code, "is no summary of a grading" in told.output) == (2, True)
+
+
 def tree(root: int) -> list[int]:
     """``root`` and the processes below it."""
     below = [root]
