@@ -8,7 +8,7 @@ ARGS ?=
 VENV_PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help ready compiler lab test release outputs grade nbval bench soak mutants clean lock
+.PHONY: help ready compiler lab test release kit lint outputs grade nbval bench soak mutants clean lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,12 @@ test: compiler ## Run every test on two workers and show where the time went.
 
 release: ready ## Build the learner's release of every lab into course/release.
 	@$(VENV_PYTHON) -m autograder release $(ARGS)
+
+kit: ready ## Build what learners are handed (wheel, notebooks, data; no solutions) into dist/gpulab-kit.
+	@$(VENV_PYTHON) -m autograder kit $(ARGS)
+
+lint: ready ## Find what would break a class in the labs, before they are handed out.
+	@$(VENV_PYTHON) -m autograder lint labs/ $(ARGS)
 
 outputs: ready ## Run the source notebooks again and store their outputs, with a readable diff.
 	@$(VENV_PYTHON) -m autograder outputs $(ARGS)

@@ -197,5 +197,23 @@ def lint(
     raise typer.Exit(1 if faults else 0)
 
 
+@app.command()
+def kit(
+    folder: Annotated[Path, typer.Argument(help="Where to put it; made anew.")] = Path("dist/gpulab-kit"),
+) -> None:
+    """Build what learners are handed: a wheel, released notebooks, data; no solutions."""
+    console = Console()
+    skip_slow_grammar()
+    from autograder.frame import NbgraderFailed
+    from autograder.kit import build
+
+    say = _line(console)
+    try:
+        build(folder, say)
+    except (NbgraderFailed, RuntimeError, OSError) as failure:
+        say(f"no kit: {failure}")
+        raise typer.Exit(2) from None
+
+
 if __name__ == "__main__":
     app()

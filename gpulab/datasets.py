@@ -1,7 +1,7 @@
 """Public traces, by name. Each has a card: origin, licence, attribution, units, sha256.
 
-A file is looked for in the folder named by ``GPULAB_DATA``, then in ``datasets/`` of the repository, as it is
-or without its ``.gz``; then it is fetched from its origin by pooch. Its sha256 must be the one on its card.
+A file is looked for in the folder named by ``GPULAB_DATA``, then in ``datasets/`` of the repository, then in
+``../datasets``, as it is or without its ``.gz``; then it is fetched from its origin by pooch. Its sha256 must be the one on its card.
 """
 
 import gzip
@@ -52,7 +52,8 @@ def path_of(name: str) -> Path:
         DatasetError: unknown name, content that is not what the card says, or no network to fetch it.
     """
     known = card(name)
-    folders = [os.environ.get("GPULAB_DATA"), Path(__file__).parents[1] / "datasets"]
+    # Last, where the kit of a course has it: beside the lab's folder. Whatever is found must have the card's sha256.
+    folders = [os.environ.get("GPULAB_DATA"), Path(__file__).parents[1] / "datasets", Path("..", "datasets")]
     for folder in filter(None, folders):
         for file in (known.file, known.file.removesuffix(".gz")):
             path = Path(folder) / file
