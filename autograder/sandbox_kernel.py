@@ -1,0 +1,221 @@
+"""Kernels in the sandbox, for anything that speaks ``jupyter_client``: nbclient, nbgrader, nbval, JupyterLab.
+
+The entry point ``gpulab-sandbox`` names the provisioner; JUPYTER_DEFAULT_PROVISIONER_NAME=gpulab-sandbox makes it
+the one for every kernel. The manager must speak over IPC sockets (``KernelManager.transport = "ipc"``).
+"""
+
+import asyncio
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, final
+
+from jupyter_client.provisioning import LocalProvisioner
+
+from autograder.sandbox import JUDGE, NOTEBOOK, Limits, NoSandbox, SandboxFailed, why_not_here, why_refused
+from autograder.sandbox_inside import CHANNELS
+
+_WARM_SECONDS = 60  # imports of the warm process, on a busy machine
+_START_SECONDS = 60
+_TAKEN = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+_WARM_TAKES = (*_TAKEN, "PYTHONPATH")  # so that it finds what this process imports
+
+
+@final
+class Warm:
+    """The warm process of this one, and the way into a sandbox that it has found."""
+
+    def __init__(self) -> None:
+        reason = why_not_here()
+        if reason:
+            raise NoSandbox(reason)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {name: os.environ[name] for name in _WARM_TAKES if name in os.environ}
+        environment |= {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        with theirs:
+            command = [sys.executable, "-m", "autograder.sandbox_zygote"]
+            as_input = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
+            self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=as_input)
+        self._control = ours
+        ours.settimeout(_WARM_SECONDS)
+        try:
+            hello = json.loads(ours.recv(65536) or b"{}")
+        except OSError:
+            hello = {}
+        if "way" not in hello:
+            raise SandboxFailed("the warm process of the sandbox ended while it was starting; its own words stand above")
+        self.way, self.landlock = hello["way"], hello["landlock"]
+        if not self.way:
+            self.close()
+            raise NoSandbox(why_refused(hello["reasons"]))
+
+    def launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
+        """Start a kernel: the line on which its end is told, its pid and its pidfd.
+
+        Raises:
+            OSError: the warm process has ended. SandboxFailed: it could not start the kernel.
+        """
+        line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        line.settimeout(_START_SECONDS)
+        with theirs:
+            handed = [theirs.fileno(), *(one.fileno() for one in listening)]
+            socket.send_fds(self._control, [json.dumps(request).encode()], handed)
+        text, descriptors, _, _ = socket.recv_fds(line, 65536, 1)
+        said = json.loads(text) if text else {"refused": "the warm process ended"}
+        if "refused" in said:
+            line.close()
+            raise SandboxFailed(f"the sandbox could not be made: {said['refused']}")
+        line.setblocking(False)
+        return line, said["started"], descriptors[0]
+
+    def close(self) -> None:
+        """End the warm process and every kernel it has started."""
+        self._control.close()
+        with suppress(OSError):
+            os.waitpid(self.pid, 0)
+
+
+@lru_cache(maxsize=1)
+def _warm(pid: int) -> Warm:
+    return Warm()
+
+
+def warm() -> Warm:
+    """The warm process of this process, started when first asked for. Raises ``NoSandbox``, ``SandboxFailed``."""
+    return _warm(os.getpid())  # a forked worker needs one of its own
+
+
+class SandboxProvisioner(LocalProvisioner):
+    """Starts a kernel behind walls of its own and ends it with everything it has started.
+
+    ``limits``: what it may take. ``reason`` afterwards: why it was ended (memory, processes, cpu; outside:
+    by somebody else; lost: with the warm process), '' when it ended by itself. ``root_pid``: its first process.
+    """
+
+    limits: Limits = Limits()
+    reason = ""
+    exit_code: int | None = None
+    root_pid = 0
+    _line: socket.socket | None = None
+    _pidfd = -1
+
+    @property
+    def has_process(self) -> bool:
+        """Was a kernel started, and not yet waited for?"""
+        return self._line is not None
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Mapping[str, Any]:
+        """Start the kernel; of ``cmd`` only the options after the connection file are kept."""
+        if self.connection_info["transport"] != "ipc":
+            raise SandboxFailed('a kernel in the sandbox has no network: set KernelManager.transport = "ipc"')
+        environment = kwargs.get("env") or {}
+        connection = {
+            name: value.decode() if isinstance(value, bytes) else value
+            for name, value in self.connection_info.items()
+        }
+        request = {
+            "folder": os.path.realpath(kwargs.get("cwd") or "."),
+            "judge": os.path.realpath(environment["GPULAB_JUDGE"]) if _is_socket(environment) else "",
+            "environment": _inside(environment),
+            "readable": [os.path.realpath(environment["GPULAB_DATA"])] if "GPULAB_DATA" in environment else [],
+            "limits": self.limits.as_json(),
+            "cpus": sorted(os.sched_getaffinity(0)),
+            "connection": connection,
+            "arguments": cmd[cmd.index("-f") + 2 :] if "-f" in cmd else [],
+        }
+        listening = [_listen(f"{connection['ip']}-{connection[name]}") for name in CHANNELS]
+        try:
+            self._line, self.root_pid, self._pidfd = self._launch(request, listening)
+        finally:
+            for one in listening:
+                one.close()
+        self.pid = self.root_pid
+        return self.connection_info
+
+    def _launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
+        try:
+            return warm().launch(request, listening)
+        except OSError:  # somebody has ended it since: once more with a new one
+            _warm.cache_clear()
+            try:
+                return warm().launch(request, listening)
+            except OSError as failure:
+                raise SandboxFailed(f"the warm process of the sandbox does not answer: {failure}") from None
+
+    async def poll(self) -> int | None:
+        """None while the kernel lives, then its exit code."""
+        if self._line is None:
+            return 0 if self.exit_code is None else self.exit_code
+        if self.exit_code is None:
+            try:
+                text = self._line.recv(65536)
+            except BlockingIOError:
+                return None
+            except OSError:
+                text = b""
+            said = json.loads(text) if text else {"ended": -signal.SIGKILL, "reason": "lost"}
+            self.exit_code, self.reason = said["ended"], said["reason"]
+            self._signal(signal.SIGKILL)  # where the warm process went first
+        return self.exit_code
+
+    async def wait(self) -> int | None:
+        """The exit code, once the kernel and everything it has started are gone."""
+        while await self.poll() is None:
+            await asyncio.sleep(0.005)
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+            select.select([self._pidfd], [], [], 5)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        return self.exit_code
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel, not to what it has started."""
+        self._signal(signum)
+
+    async def kill(self, restart: bool = False) -> None:
+        """End the kernel, and with it everything in its pid namespace."""
+        self._signal(signal.SIGKILL)
+
+    async def terminate(self, restart: bool = False) -> None:
+        """As ``kill``: nothing that a learner's code does at its end is waited for."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self._pidfd >= 0:
+            with suppress(OSError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def __del__(self) -> None:
+        if self._line is not None:  # nobody waited
+            self._line.close()
+            os.close(self._pidfd)
+
+
+def _is_socket(environment: dict[str, str]) -> bool:
+    return Path(environment.get("GPULAB_JUDGE", "")).is_socket()
+
+
+def _inside(environment: dict[str, str]) -> dict[str, str]:
+    """The variables of the kernel: of those outside only what is in ``_TAKEN``."""
+    taken = {name: environment[name] for name in (*_TAKEN, "GPULAB_DATA") if name in environment}
+    if "GPULAB_JUDGE" in environment:
+        taken["GPULAB_JUDGE"] = JUDGE if _is_socket(environment) else environment["GPULAB_JUDGE"]
+    taken |= {"HOME": NOTEBOOK, "TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "JUPYTER_CONFIG_DIR": "/tmp/jupyter"}
+    one = {"PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return taken | one
+
+
+def _listen(path: str) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind(path)
+    listening.listen(64)
+    return listening
