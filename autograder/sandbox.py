@@ -74,7 +74,7 @@ class Limits:
             return f"Files: all together may take {self.disk_bytes // _MIB:,} MiB when graded."
         if code == errno.EMFILE:
             return f"Files: one process may have {self.files} files open when graded."
-        if code in (errno.ENETUNREACH, errno.EAI_AGAIN) or error == "gaierror":
+        if code == errno.ENETUNREACH or error == "gaierror":
             return "Network: there is none when a notebook is graded."
         return ""
 

@@ -24,8 +24,8 @@ from autograder.sandbox_inside import CHANNELS
 
 _WARM_SECONDS = 60  # imports of the warm process, on a busy machine
 _START_SECONDS = 60
-_TAKEN = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-_WARM_TAKES = (*_TAKEN, "PYTHONPATH")  # so that it finds what this process imports
+_TAKEN = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+_WARM_TAKES = (*_TAKEN, "PATH", "PYTHONPATH")  # so that it finds bubblewrap, and what this process imports
 
 
 @final
@@ -80,6 +80,10 @@ class Warm:
         self._control.close()
         with suppress(OSError):
             os.waitpid(self.pid, 0)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_control"):
+            self._control.close()  # the warm process ends when it hears of it
 
 
 @lru_cache(maxsize=1)
@@ -209,6 +213,7 @@ def _inside(environment: dict[str, str]) -> dict[str, str]:
     taken = {name: environment[name] for name in (*_TAKEN, "GPULAB_DATA") if name in environment}
     if "GPULAB_JUDGE" in environment:
         taken["GPULAB_JUDGE"] = JUDGE if _is_socket(environment) else environment["GPULAB_JUDGE"]
+    taken["PATH"] = f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin"
     taken |= {"HOME": NOTEBOOK, "TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "JUPYTER_CONFIG_DIR": "/tmp/jupyter"}
     one = {"PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return taken | one

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
 
 def overrun(pid: int, limits: dict[str, int]) -> str:
     """``memory`` or ``processes`` when the tree of ``pid`` takes more than ``limits`` allow, else ''.
@@ -53,7 +51,7 @@ def _threads(pid: int) -> int:
 
 def _resident(pid: int) -> int:
     with suppress(OSError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
