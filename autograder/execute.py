@@ -10,12 +10,12 @@ from pathlib import Path
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute
-from traitlets import Bool, Dict, Float, Integer
+from traitlets import Bool, Dict, Float, Integer, List
 
 from autograder.feedback import outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
-from autograder.sandbox import UNSAFE, UNSAFE_NOTE, Limits, SandboxFailed
+from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
 
 _KEPT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"),
@@ -42,6 +42,7 @@ class JudgedExecute(Execute):
     notebook_seconds = Float(300, help="Wall time after which no further cell is started.").tag(config=True)
     cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
     limits = Dict(help="Fields of autograder.sandbox.Limits that differ from its defaults.").tag(config=True)
+    ways = List(list(WAYS), help="Ways into a sandbox that are tried, in order.").tag(config=True)
     unsafe_no_sandbox = Bool(False, help="Run learners' code with your own rights.").tag(config=True)
 
     def preprocess(self, nb, resources, km=None):
@@ -206,12 +207,12 @@ class JudgedExecute(Execute):
             return kernel
         from autograder.sandbox_kernel import SandboxProvisioner, warm
 
-        self._way = warm().way
+        self._way = warm(tuple(self.ways)).way
         kernel.transport = "ipc"
         kernel.provisioner = SandboxProvisioner(
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
         )
-        kernel.provisioner.limits = Limits(**self.limits)
+        kernel.provisioner.limits, kernel.provisioner.ways = Limits(**self.limits), tuple(self.ways)
         return kernel
 
     def _kernel_environment(self, judge: str, scratch: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ NOTEBOOK = "/notebook"  # where the learner's folder lies inside, empty but for 
 JUDGE = "/run/judge"
 
 NAMESPACES, BUBBLEWRAP, UNSAFE = "namespaces", "bubblewrap", "none"
+WAYS = (NAMESPACES, BUBBLEWRAP)  # tried in this order; where both are refused nothing is run
 
 _PACKAGES = Path(__file__).resolve().parents[1]
 _MIB = 2**20
@@ -93,6 +94,7 @@ def readable() -> list[str]:
     Of the repository neither sources of labs, nor tests, nor references, nor the course.
     """
     found = [sys.prefix, sys.base_prefix, sys.exec_prefix, sysconfig.get_path("stdlib")]
+    found += [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     found += ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
     found += [f"/etc/{name}" for name in ("alternatives", "fonts", "ld.so.cache", "localtime")]
     found += [str(_PACKAGES / name) for name in ("gpulab", "autograder", "datasets")]

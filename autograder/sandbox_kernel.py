@@ -19,28 +19,30 @@ from typing import Any, final
 
 from jupyter_client.provisioning import LocalProvisioner
 
-from autograder.sandbox import JUDGE, NOTEBOOK, Limits, NoSandbox, SandboxFailed, why_not_here, why_refused
+from autograder.sandbox import JUDGE, NOTEBOOK, WAYS, Limits, NoSandbox, SandboxFailed, why_not_here, why_refused
 from autograder.sandbox_inside import CHANNELS
 
 _WARM_SECONDS = 60  # imports of the warm process, on a busy machine
 _START_SECONDS = 60
 _TAKEN = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 _WARM_TAKES = (*_TAKEN, "PATH", "PYTHONPATH")  # so that it finds bubblewrap, and what this process imports
+# SAFEPATH: a random.py beside the notebook must not keep the kernel from starting.
+_PYTHON = dict.fromkeys(("PYTHONNOUSERSITE", "PYTHONSAFEPATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
 @final
 class Warm:
     """The warm process of this one, and the way into a sandbox that it has found."""
 
-    def __init__(self) -> None:
+    def __init__(self, ways: tuple[str, ...] = WAYS) -> None:
         reason = why_not_here()
         if reason:
             raise NoSandbox(reason)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {name: os.environ[name] for name in _WARM_TAKES if name in os.environ}
-        environment |= {"PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment |= _PYTHON | {"HOME": NOTEBOOK}
         with theirs:
-            command = [sys.executable, "-m", "autograder.sandbox_zygote"]
+            command = [sys.executable, "-m", "autograder.sandbox_zygote", *ways]
             as_input = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
             self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=as_input)
         self._control = ours
@@ -87,23 +89,24 @@ class Warm:
 
 
 @lru_cache(maxsize=1)
-def _warm(pid: int) -> Warm:
-    return Warm()
+def _warm(pid: int, ways: tuple[str, ...]) -> Warm:
+    return Warm(ways)
 
 
-def warm() -> Warm:
+def warm(ways: tuple[str, ...] = WAYS) -> Warm:
     """The warm process of this process, started when first asked for. Raises ``NoSandbox``, ``SandboxFailed``."""
-    return _warm(os.getpid())  # a forked worker needs one of its own
+    return _warm(os.getpid(), ways)  # a forked worker needs one of its own
 
 
 class SandboxProvisioner(LocalProvisioner):
     """Starts a kernel behind walls of its own and ends it with everything it has started.
 
-    ``limits``: what it may take. ``reason`` afterwards: why it was ended (memory, processes, cpu; outside:
+    ``limits``: what it may take. ``ways``: which ways into a sandbox are tried. ``reason`` afterwards: why it was ended (memory, processes, cpu; outside:
     by somebody else; lost: with the warm process), '' when it ended by itself. ``root_pid``: its first process.
     """
 
     limits: Limits = Limits()
+    ways: tuple[str, ...] = WAYS
     reason = ""
     exit_code: int | None = None
     root_pid = 0
@@ -145,11 +148,11 @@ class SandboxProvisioner(LocalProvisioner):
 
     def _launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
         try:
-            return warm().launch(request, listening)
+            return warm(self.ways).launch(request, listening)
         except OSError:  # somebody has ended it since: once more with a new one
             _warm.cache_clear()
             try:
-                return warm().launch(request, listening)
+                return warm(self.ways).launch(request, listening)
             except OSError as failure:
                 raise SandboxFailed(f"the warm process of the sandbox does not answer: {failure}") from None
 
@@ -215,8 +218,7 @@ def _inside(environment: dict[str, str]) -> dict[str, str]:
         taken["GPULAB_JUDGE"] = JUDGE if _is_socket(environment) else environment["GPULAB_JUDGE"]
     taken["PATH"] = f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin"
     taken |= {"HOME": NOTEBOOK, "TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "JUPYTER_CONFIG_DIR": "/tmp/jupyter"}
-    one = {"PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return taken | one
+    return taken | _PYTHON
 
 
 def _listen(path: str) -> socket.socket:

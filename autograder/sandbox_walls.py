@@ -82,19 +82,24 @@ def build(request: dict) -> list[str]:
 
 def show(paths: list[str]) -> None:
     """Bind each of ``paths`` of the old root, read-only, at its own place; links stay links."""
-    shown: list[str] = []
-    for path in sorted(paths, key=len):
-        if any(path == other or path.startswith(f"{other}/") for other in shown):
-            continue
+    for path in uncovered(paths, _HOST):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.islink(_HOST + path):
             os.symlink(os.readlink(_HOST + path), path)
         elif os.path.isdir(_HOST + path):
             os.makedirs(path, exist_ok=True)
             system.bind(_HOST + path, path)
-            shown.append(path)
         else:
             _bind_file(path, path)
+
+
+def uncovered(paths: list[str], root: str = "") -> list[str]:
+    """``paths`` without those that lie in another of them, shortest first."""
+    kept: list[str] = []
+    for path in sorted(dict.fromkeys(paths), key=len):
+        if not any(path.startswith(f"{other}/") for other in kept if not os.path.islink(root + other)):
+            kept.append(path)
+    return kept
 
 
 def _bind_file(source: str, target: str, *, writable: bool = False) -> None:

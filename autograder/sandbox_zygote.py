@@ -33,8 +33,9 @@ class Running:
     """A kernel that was started: how to hear of its end, and whom to tell."""
 
     line: socket.socket
-    pid: int
+    pid: int  # of the kernel
     pidfd: int
+    waited_for: int  # this process's child: the kernel, or the bubblewrap around it
     limits: dict[str, int]
     reason: str = ""  # why it was ended from here
 
@@ -48,7 +49,7 @@ def main() -> None:
     system.die_with_parent(signal.SIGKILL)
     system.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the process that grades
-    way, reasons = find_way()
+    way, reasons = find_way(sys.argv[1:])
     if way == NAMESPACES:
         sandbox_inside.warm()
     control.send(json.dumps({"way": way, "reasons": reasons, "landlock": system.landlock_abi()}).encode())
@@ -56,11 +57,11 @@ def main() -> None:
         serve(control, way)
 
 
-def find_way() -> tuple[str, list[str]]:
-    """How learners' code can be shut in on this machine, after a trial; and what stood in the way."""
+def find_way(ways: list[str]) -> tuple[str, list[str]]:
+    """Which of ``ways`` of shutting code in works on this machine, after a trial; and what stood in the way."""
     reasons = []
-    for way, attempt in ((NAMESPACES, _try_namespaces), (BUBBLEWRAP, sandbox_bwrap.attempt)):
-        why = attempt()
+    for way in ways:
+        why = {NAMESPACES: _try_namespaces, BUBBLEWRAP: sandbox_bwrap.attempt}[way]()
         if not why:
             return way, reasons
         reasons.append(f"{way}: {why}")
@@ -111,13 +112,13 @@ def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool
     request = json.loads(text)
     try:
         start = _start if way == NAMESPACES else sandbox_bwrap.start
-        pid = start(request, listening)
+        waited_for, pid = start(request, listening)
         pidfd = os.pidfd_open(pid)
     except Exception as refusal:
         _say(line, {"refused": f"{type(refusal).__name__}: {refusal}"})
         line.close()
     else:
-        running[pidfd] = Running(line, pid, pidfd, request["limits"])
+        running[pidfd] = Running(line, pid, pidfd, waited_for, request["limits"])
         with suppress(OSError):
             socket.send_fds(line, [json.dumps({"started": pid}).encode()], [pidfd])
     finally:
@@ -126,7 +127,7 @@ def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool
     return True
 
 
-def _start(request: dict, listening: list[int]) -> int:
+def _start(request: dict, listening: list[int]) -> tuple[int, int]:
     request |= {"readable": readable() + request["readable"], "hidden": hidden()}
 
     def become_kernel(up: Callable[[], None]) -> None:
@@ -134,7 +135,8 @@ def _start(request: dict, listening: list[int]) -> int:
         os.chdir(NOTEBOOK)
         sandbox_inside.run(request, listening, up)
 
-    return enter(request, become_kernel, keep=listening)
+    pid = enter(request, become_kernel, keep=listening)
+    return pid, pid
 
 
 def enter(request: dict, inside: Callable, keep: list[int] = ()) -> int:
@@ -221,8 +223,8 @@ def _kill(one: Running, reason: str) -> None:
 
 
 def _tell_end(one: Running) -> None:
-    _, status, used = os.wait4(one.pid, 0)
-    code = os.waitstatus_to_exitcode(status)
+    _, status, used = os.wait4(one.waited_for, 0)
+    code = sandbox_bwrap.exit_code(os.waitstatus_to_exitcode(status))
     cpu = used.ru_utime + used.ru_stime
     if code == -signal.SIGKILL and not one.reason:
         one.reason = "cpu" if cpu >= one.limits["cpu_seconds"] - 1 else "outside"
