@@ -203,7 +203,9 @@ class JudgedExecute(Execute):
         if self.unsafe_no_sandbox:
             self.log.warning(UNSAFE_NOTE)
             if os.name == "posix":
-                kernel.transport = "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
+                kernel.transport = (
+                    "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
+                )
             return kernel
         from autograder.sandbox_kernel import SandboxProvisioner, warm
 

@@ -70,7 +70,17 @@ def _walls(request: dict) -> list[str]:
     size = str(request["limits"]["disk_bytes"])
     words = ["--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--clearenv"]
     words += ["--uid", str(sandbox_walls.INSIDE), "--gid", str(sandbox_walls.INSIDE)]
-    words += ["--setenv", "PYTHONPATH", os.pathsep.join(_imports()), "--setenv", "PYTHONSAFEPATH", "1", "--setenv", "HOME", NOTEBOOK]
+    words += [
+        "--setenv",
+        "PYTHONPATH",
+        os.pathsep.join(_imports()),
+        "--setenv",
+        "PYTHONSAFEPATH",
+        "1",
+        "--setenv",
+        "HOME",
+        NOTEBOOK,
+    ]
     for name in ("LANG", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"):
         words += ["--setenv", name, os.environ[name]] if name in os.environ else []
     for path in sandbox_walls.uncovered([*readable(), *request["readable"]]):
@@ -89,7 +99,10 @@ def _walls(request: dict) -> list[str]:
 def _imports() -> list[str]:
     """Where the packages lie, as this process has found them."""
     package = Path(__file__).resolve().parents[1]
-    return [str(package), *(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages"))]
+    return [
+        str(package),
+        *(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")),
+    ]
 
 
 def main(numbers: list[str]) -> None:

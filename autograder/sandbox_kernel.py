@@ -19,15 +19,26 @@ from typing import Any, final
 
 from jupyter_client.provisioning import LocalProvisioner
 
-from autograder.sandbox import JUDGE, NOTEBOOK, WAYS, Limits, NoSandbox, SandboxFailed, why_not_here, why_refused
+from autograder.sandbox import (
+    JUDGE,
+    NOTEBOOK,
+    WAYS,
+    Limits,
+    NoSandbox,
+    SandboxFailed,
+    why_not_here,
+    why_refused,
+)
 from autograder.sandbox_inside import CHANNELS
 
 _WARM_SECONDS = 60  # imports of the warm process, on a busy machine
 _START_SECONDS = 60
 _TAKEN = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-_WARM_TAKES = (*_TAKEN, "PATH", "PYTHONPATH")  # so that it finds bubblewrap, and what this process imports
+_PATH = f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin"
 # SAFEPATH: a random.py beside the notebook must not keep the kernel from starting.
-_PYTHON = dict.fromkeys(("PYTHONNOUSERSITE", "PYTHONSAFEPATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+_PYTHON = dict.fromkeys(
+    ("PYTHONNOUSERSITE", "PYTHONSAFEPATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"
+)
 
 
 @final
@@ -39,8 +50,8 @@ class Warm:
         if reason:
             raise NoSandbox(reason)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {name: os.environ[name] for name in _WARM_TAKES if name in os.environ}
-        environment |= _PYTHON | {"HOME": NOTEBOOK}
+        environment = {name: os.environ[name] for name in (*_TAKEN, "PYTHONPATH") if name in os.environ}
+        environment |= _PYTHON | {"HOME": NOTEBOOK, "PATH": _PATH}
         with theirs:
             command = [sys.executable, "-m", "autograder.sandbox_zygote", *ways]
             as_input = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
@@ -52,7 +63,9 @@ class Warm:
         except OSError:
             hello = {}
         if "way" not in hello:
-            raise SandboxFailed("the warm process of the sandbox ended while it was starting; its own words stand above")
+            raise SandboxFailed(
+                "the warm process of the sandbox ended while it was starting; its own words stand above"
+            )
         self.way, self.landlock = hello["way"], hello["landlock"]
         if not self.way:
             self.close()
@@ -131,7 +144,9 @@ class SandboxProvisioner(LocalProvisioner):
             "folder": os.path.realpath(kwargs.get("cwd") or "."),
             "judge": os.path.realpath(environment["GPULAB_JUDGE"]) if _is_socket(environment) else "",
             "environment": _inside(environment),
-            "readable": [os.path.realpath(environment["GPULAB_DATA"])] if "GPULAB_DATA" in environment else [],
+            "readable": [os.path.realpath(environment["GPULAB_DATA"])]
+            if "GPULAB_DATA" in environment
+            else [],
             "limits": self.limits.as_json(),
             "cpus": sorted(os.sched_getaffinity(0)),
             "connection": connection,
@@ -216,8 +231,14 @@ def _inside(environment: dict[str, str]) -> dict[str, str]:
     taken = {name: environment[name] for name in (*_TAKEN, "GPULAB_DATA") if name in environment}
     if "GPULAB_JUDGE" in environment:
         taken["GPULAB_JUDGE"] = JUDGE if _is_socket(environment) else environment["GPULAB_JUDGE"]
-    taken["PATH"] = f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin"
-    taken |= {"HOME": NOTEBOOK, "TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "JUPYTER_CONFIG_DIR": "/tmp/jupyter"}
+    taken |= {
+        "HOME": NOTEBOOK,
+        "USER": "learner",
+        "PATH": _PATH,
+        "TMPDIR": "/tmp",
+        "IPYTHONDIR": "/tmp/ipython",
+        "JUPYTER_CONFIG_DIR": "/tmp/jupyter",
+    }
     return taken | _PYTHON
 
 

@@ -70,7 +70,13 @@ def find_way(ways: list[str]) -> tuple[str, list[str]]:
 
 def _try_namespaces() -> str:
     limits = {"disk_bytes": 2**20}
-    request = {"readable": readable(), "hidden": hidden(), "folder": "/nowhere", "judge": "", "limits": limits}
+    request = {
+        "readable": readable(),
+        "hidden": hidden(),
+        "folder": "/nowhere",
+        "judge": "",
+        "limits": limits,
+    }
     try:
         pid = enter(request, lambda up: up())
     except OSError as refusal:
