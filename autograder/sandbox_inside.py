@@ -1,6 +1,7 @@
 """Inside the walls: an ordinary ipykernel, but its sockets come ready-made, so it needs no folder of the host."""
 
 import gc
+import importlib
 import json
 import os
 import random
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 CONNECTION = "/tmp/kernel.json"
+_WARM = ("ipykernel.kernelapp", "ipykernel.zmqshell", "altair", "numpy", "gpulab", "autograder.learner")
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
@@ -19,16 +21,8 @@ def warm() -> None:
     from gpulab.startup import skip_slow_grammar
 
     skip_slow_grammar()
-    import altair  # noqa: F401
-    import ipykernel.ipkernel
-    import ipykernel.kernelapp
-    import ipykernel.zmqshell
-    import IPython.core.completer
-    import numpy  # noqa: F401
-
-    import autograder.learner
-    import gpulab  # noqa: F401
-
+    for name in _WARM:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from autograder import sandbox_system as system
 from autograder.sandbox import JUDGE, NOTEBOOK
+from autograder.sandbox_calls import refuse_calls
 
 UNUSED = 65534  # whom learners' code runs as when root grades: nobody, who owns nothing
 INSIDE = 1000  # its number inside
@@ -160,7 +161,7 @@ def lock(limits: dict[str, int]) -> None:
 
 
 def limit(limits: dict[str, int]) -> int:
-    """Resource limits, no new privileges, Landlock; the version of Landlock in force."""
+    """Resource limits, no new privileges, a filter of system calls, Landlock; the version of Landlock in force."""
     wanted = {
         resource.RLIMIT_AS: limits["address_bytes"] or resource.RLIM_INFINITY,
         resource.RLIMIT_NPROC: limits["processes"],
@@ -176,4 +177,5 @@ def limit(limits: dict[str, int]) -> int:
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (least, least))
     system.no_new_privileges()
+    refuse_calls()
     return system.landlock(["/"], [*_WRITABLE, *(f"/dev/{name}" for name in _DEVICES)])

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 from autograder import sandbox_bwrap, sandbox_inside, sandbox_walls
@@ -217,7 +218,7 @@ def _in_child(request: dict, inside: Callable, channel: socket.socket, keep: lis
 
 def _close_all_but(kept: list[int]) -> None:
     edges = sorted({-1, *kept, os.sysconf("SC_OPEN_MAX")})
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         if low + 1 < high:  # Python takes an empty range for one without end
             os.closerange(low + 1, high)
 

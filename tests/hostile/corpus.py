@@ -18,6 +18,7 @@ the course's folder, the repository, the process that grades, a port and a socke
 
 import inspect
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +78,7 @@ class Submission:
 
 def corpus() -> list[Submission]:
     """All submissions, by name."""
-    return [Submission.read(path) for path in sorted(FOLDER.glob("*.py"))]
+    return [Submission.read(path) for path in sorted(FOLDER.glob("*.cells"))]
 
 
 def batches() -> dict[str, list[Submission]]:
@@ -96,9 +97,8 @@ def notebook(submissions: list[Submission], knows: dict[str, str]):
     cells = [new_code_cell(_COMMIT), new_code_cell(_NO_BUILD)]
     for one in submissions:
         for source in one.cells:
-            for name, value in {**knows, "SOLUTION": solution()}.items():
-                source = source.replace(f"@{name}@", value)
-            cells.append(new_code_cell(source, metadata={"hostile": one.name}))
+            known = re.sub("@([A-Z]+)@", lambda found: {**knows, "SOLUTION": solution()}[found[1]], source)
+            cells.append(new_code_cell(known, metadata={"hostile": one.name}))
     cells.append(new_code_cell(_CHECK, metadata=_GRADED))
     made = new_notebook(cells=cells)
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
