@@ -23,6 +23,8 @@ _KEPT = (
 )
 """The only variables of the instructor's environment that a learner's kernel gets to see."""
 
+_SHOWN = ("stream", "display_data", "execute_result", "error", "update_display_data")
+
 
 class JudgedExecute(Execute):
     """nbgrader's Execute with a judge beside the kernel.
@@ -132,6 +134,13 @@ class JudgedExecute(Execute):
                 self._stopped = self._why_ended(index)
             except CellTimeoutError:
                 self._stopped = f"cell {index + 1} went on after {self.timeout} s, and after an interrupt"
+            except (
+                Exception
+            ) as odd:  # only messages of the kernel are read here, and a learner can write those
+                name = type(odd).__name__
+                self._stopped = (
+                    f"the kernel sent no proper messages while cell {index + 1} was running ({name})"
+                )
         error = new_output("error", ename="NotRun", evalue=self._stopped)
         error.traceback = [f"This cell was not run to its end: {self._stopped}."]
         cell.outputs.insert(0, error)
@@ -183,7 +192,8 @@ class JudgedExecute(Execute):
 
     def process_message(self, msg, cell, cell_index):
         """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
-        if msg["msg_type"] in ("stream", "display_data", "execute_result", "error", "update_display_data"):
+        kind = msg["msg_type"]
+        if kind in _SHOWN or kind.startswith("comm"):
             before, self._chars = self._chars, self._chars + len(str(msg["content"]))
             if self._chars > self.cell_output_chars:
                 if before > self.cell_output_chars:
@@ -192,6 +202,14 @@ class JudgedExecute(Execute):
                 msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": cut}}
                 msg["header"] = {**msg["header"], "msg_type": "stream"}
         return super().process_message(msg, cell, cell_index)
+
+    def on_cell_executed(self, **kwargs):
+        """As nbgrader's; of an error that only the reply tells no more than a cell may show."""
+        content = kwargs["execute_reply"]["content"]
+        if len(str(content)) > self.cell_output_chars:
+            content["traceback"] = ["... a longer traceback than a cell may show"]
+            content["evalue"] = str(content.get("evalue"))[:1000]
+        super().on_cell_executed(**kwargs)
 
     # How a learner's kernel is started: these two methods alone decide it.
 
@@ -207,10 +225,11 @@ class JudgedExecute(Execute):
                     "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
                 )
             return kernel
+        from autograder.sandbox_client import CappedClient
         from autograder.sandbox_kernel import SandboxProvisioner, warm
 
         self._way = warm(tuple(self.ways)).way
-        kernel.transport = "ipc"
+        kernel.transport, kernel.client_factory = "ipc", CappedClient
         kernel.provisioner = SandboxProvisioner(
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
         )

@@ -1,7 +1,7 @@
 """Kernels in the sandbox, for anything that speaks ``jupyter_client``: nbclient, nbgrader, nbval, JupyterLab.
 
 The entry point ``gpulab-sandbox`` names the provisioner; JUPYTER_DEFAULT_PROVISIONER_NAME=gpulab-sandbox makes it
-the one for every kernel. The manager must speak over IPC sockets (``KernelManager.transport = "ipc"``).
+the one for every kernel.
 """
 
 import asyncio
@@ -131,10 +131,16 @@ class SandboxProvisioner(LocalProvisioner):
         """Was a kernel started, and not yet waited for?"""
         return self._line is not None
 
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """As a local kernel's, but over sockets in the connection file's folder, whatever was set."""
+        kernel = self.parent
+        if kernel.transport != "ipc":
+            kernel.transport, kernel.cache_ports = "ipc", False
+            kernel.ip = os.path.splitext(os.path.abspath(kernel.connection_file))[0] + "-ipc"
+        return await super().pre_launch(**kwargs)
+
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Mapping[str, Any]:
         """Start the kernel; of ``cmd`` only the options after the connection file are kept."""
-        if self.connection_info["transport"] != "ipc":
-            raise SandboxFailed('a kernel in the sandbox has no network: set KernelManager.transport = "ipc"')
         environment = kwargs.get("env") or {}
         connection = {
             name: value.decode() if isinstance(value, bytes) else value
