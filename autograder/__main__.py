@@ -63,6 +63,9 @@ def grade(
     lab: Annotated[str, typer.Argument(help="Name of the lab.")],
     collect: Annotated[bool, typer.Option(help="First collect what lies in the exchange.")] = True,
     only: Annotated[str | None, typer.Option(help="Grade this student alone.")] = None,
+    unsafe_no_sandbox: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Run learners' code with your own rights.")
+    ] = False,
 ) -> None:
     """Collect, grade and write feedback for one lab, then export the marks.
 
@@ -73,11 +76,12 @@ def grade(
     skip_slow_grammar()
     from autograder.batch import Batch
     from autograder.frame import NbgraderFailed
+    from autograder.sandbox import NoSandbox, SandboxFailed
 
     say = _line(console)
     try:
-        outcomes = Batch(lab, say).grade(collect=collect, only=only)
-    except NbgraderFailed as failure:
+        outcomes = Batch(lab, say, unsafe_no_sandbox=unsafe_no_sandbox).grade(collect=collect, only=only)
+    except (NbgraderFailed, NoSandbox, SandboxFailed) as failure:
         say(str(failure))
         raise typer.Exit(2) from None
     if not outcomes:

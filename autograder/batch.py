@@ -19,6 +19,8 @@ from autograder.frame import (
     run,
 )
 from autograder.places import COURSE_ID, Places
+from autograder.sandbox import UNSAFE, UNSAFE_NOTE
+from autograder.sandbox_kernel import warm
 
 GRADED, REFUSED, FAILED = "graded", "refused", "failed"
 
@@ -56,14 +58,21 @@ class Outcome:
 
 
 class Batch:
-    """One run over the submissions of one lab, one after the other; none can stop another."""
+    """One run over the submissions of one lab, one after the other; none can stop another.
 
-    def __init__(self, lab: str, progress: Callable[[str], None]) -> None:
+    ``NoSandbox`` before anything is done, where there is none and ``unsafe_no_sandbox`` is not set.
+    """
+
+    def __init__(self, lab: str, progress: Callable[[str], None], *, unsafe_no_sandbox: bool = False) -> None:
         self.lab, self.progress = lab, progress
         self.places = Places.found()
         self.places.source(lab)
+        self.nbgrader = open_nbgrader(unsafe_no_sandbox)
+        if self.nbgrader.config.JudgedExecute.get("unsafe_no_sandbox"):
+            progress(UNSAFE_NOTE)
+        else:
+            warm()
         self._prepare_release()
-        self.nbgrader = open_nbgrader()
 
     def grade(self, *, collect: bool = True, only: str | None = None) -> list[Outcome]:
         """Grade what is in ``submitted/`` (and first in the exchange); an outcome for each submission.
@@ -163,7 +172,11 @@ class Batch:
             score, most = entry.score, entry.max_score
         notes = [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
         notes += [f"{name}: the mark that a person gave stands" for name in read]
-        typed = _typed_names(self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb")
+        autograded = self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb"
+        graded = json.loads(autograded.read_text(encoding="utf-8"))
+        typed = _typed_names(graded["cells"])
+        if graded["metadata"]["gpulab"]["sandbox"] == UNSAFE:
+            notes.append(UNSAFE_NOTE)
         if typed - {student}:
             notes.append(f"answers were given under the name {', '.join(sorted(typed - {student}))}")
         return Outcome(student, GRADED, score, most, points, notes="; ".join(notes), unread=unread)
@@ -184,9 +197,8 @@ class Batch:
         self.progress(f"marks: {exporter.to} and {self.places.course / 'summary.csv'}")
 
 
-def _typed_names(notebook: Path) -> set[str]:
-    """The learner's names that answers were drawn for, from the judge's marks in a graded notebook."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+def _typed_names(cells: list[dict]) -> set[str]:
+    """The learner's names that answers were drawn for, from the judge's marks in a graded notebook's ``cells``."""
     marks = [
         output.get("metadata", {}).get("gpulab", {}) for cell in cells for output in cell.get("outputs", [])
     ]

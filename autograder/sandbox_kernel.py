@@ -63,6 +63,7 @@ class Warm:
         except OSError:
             hello = {}
         if "way" not in hello:
+            self.close()
             raise SandboxFailed(
                 "the warm process of the sandbox ended while it was starting; its own words stand above"
             )
@@ -79,14 +80,19 @@ class Warm:
         """
         line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         line.settimeout(_START_SECONDS)
-        with theirs:
-            handed = [theirs.fileno(), *(one.fileno() for one in listening)]
-            socket.send_fds(self._control, [json.dumps(request).encode()], handed)
-        text, descriptors, _, _ = socket.recv_fds(line, 65536, 1)
-        said = json.loads(text) if text else {"refused": "the warm process ended"}
-        if "refused" in said:
+        try:
+            with theirs:
+                handed = [theirs.fileno(), *(one.fileno() for one in listening)]
+                socket.send_fds(self._control, [json.dumps(request).encode()], handed)
+            text, descriptors, _, _ = socket.recv_fds(line, 65536, 1)
+            if not text:
+                raise ConnectionResetError("the warm process ended")
+            said = json.loads(text)
+            if "refused" in said:
+                raise SandboxFailed(f"the sandbox could not be made: {said['refused']}")
+        except BaseException:
             line.close()
-            raise SandboxFailed(f"the sandbox could not be made: {said['refused']}")
+            raise
         line.setblocking(False)
         return line, said["started"], descriptors[0]
 
@@ -101,7 +107,7 @@ class Warm:
             self._control.close()  # the warm process ends when it hears of it
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _warm(pid: int, ways: tuple[str, ...]) -> Warm:
     return Warm(ways)
 
@@ -141,6 +147,7 @@ class SandboxProvisioner(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Mapping[str, Any]:
         """Start the kernel; of ``cmd`` only the options after the connection file are kept."""
+        self.exit_code, self.reason = None, ""  # a restarted one begins anew
         environment = kwargs.get("env") or {}
         connection = {
             name: value.decode() if isinstance(value, bytes) else value
@@ -171,6 +178,7 @@ class SandboxProvisioner(LocalProvisioner):
         try:
             return warm(self.ways).launch(request, listening)
         except OSError:  # somebody has ended it since: once more with a new one
+            warm(self.ways).close()
             _warm.cache_clear()
             try:
                 return warm(self.ways).launch(request, listening)
@@ -197,13 +205,12 @@ class SandboxProvisioner(LocalProvisioner):
         """The exit code, once the kernel and everything it has started are gone."""
         while await self.poll() is None:
             await asyncio.sleep(0.005)
-        if self._line is not None:
-            self._line.close()
-            self._line = None
-            select.select([self._pidfd], [], [], 5)
-            os.close(self._pidfd)
-            self._pidfd = -1
+        self._release()
         return self.exit_code
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """End what still lives, and forget it; nobody waits for a kernel that has died by itself."""
+        self._release()
 
     async def send_signal(self, signum: int) -> None:
         """Send a signal to the kernel, not to what it has started."""
@@ -222,10 +229,13 @@ class SandboxProvisioner(LocalProvisioner):
             with suppress(OSError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
-    def __del__(self) -> None:
-        if self._line is not None:  # nobody waited
+    def _release(self) -> None:
+        if self._line is not None:
+            self._signal(signal.SIGKILL)
+            select.select([self._pidfd], [], [], 5)
             self._line.close()
             os.close(self._pidfd)
+            self._line, self._pidfd = None, -1
 
 
 def _is_socket(environment: dict[str, str]) -> bool:

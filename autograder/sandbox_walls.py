@@ -7,6 +7,7 @@ root holds nothing but what is bound into it, and only then the rights are dropp
 import os
 import resource
 import shutil
+import signal
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -157,6 +158,7 @@ def lock(limits: dict[str, int]) -> None:
         os.setresuid(INSIDE, INSIDE, INSIDE)
         system.be_dumpable()
     system.drop_capabilities()
+    system.die_with_parent(signal.SIGKILL)  # a change of user undoes it, so not before
     limit(limits)
 
 

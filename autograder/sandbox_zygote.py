@@ -25,7 +25,7 @@ from autograder.sandbox_tree import overrun
 
 REQUEST_BYTES = 128 * 1024
 _SECONDS = 20.0  # for a step that takes milliseconds
-_WATCH_MS = 200
+_WATCH_MS, _IDLE_MS = 200, 2000  # how often is looked after kernels; after the process that grades
 
 
 @final
@@ -47,7 +47,6 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    system.die_with_parent(signal.SIGKILL)
     system.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the process that grades
     way, reasons = find_way(sys.argv[1:])
@@ -89,11 +88,12 @@ def _try_namespaces() -> str:
 def serve(control: socket.socket, way: str) -> None:
     """Start kernels and watch them until the other end of ``control`` closes."""
     running: dict[int, Running] = {}
-    while True:
+    parent = os.getppid()
+    while os.getppid() == parent:
         waiting = select.poll()
         for number in [control.fileno(), *running, *(one.line.fileno() for one in running.values())]:
             waiting.register(number, select.POLLIN)
-        ready = {number for number, _ in waiting.poll(_WATCH_MS if running else None)}
+        ready = {number for number, _ in waiting.poll(_WATCH_MS if running else _IDLE_MS)}
         for pidfd, one in list(running.items()):
             if pidfd in ready:
                 _tell_end(running.pop(pidfd))
@@ -104,9 +104,9 @@ def serve(control: socket.socket, way: str) -> None:
                 if reason:
                     _kill(one, reason)
         if control.fileno() in ready and not _take(control, way, running):
-            for one in running.values():
-                _kill(one, "asked")
-            return
+            break
+    for one in running.values():
+        _kill(one, "asked")
 
 
 def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool:
@@ -205,7 +205,6 @@ def _in_child(request: dict, inside: Callable, channel: socket.socket, keep: lis
             channel.send(str(pid).encode())
             os._exit(0)
         channel.recv(16)
-        system.die_with_parent(signal.SIGKILL)
         sandbox_walls.build(request)
         inside(up)
         os._exit(0)
