@@ -76,6 +76,9 @@ def grade(
     force: Annotated[bool, typer.Option(help="Grade again what is graded already.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that grade; 0: one a core.")] = 0,
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler: its cluster grades.")] = "",
+    unsafe_no_sandbox: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Run learners' code with your own rights.")
+    ] = False,
 ) -> None:
     """Collect, grade and write feedback for one lab, then export the marks.
 
@@ -92,23 +95,22 @@ def grade(
     from autograder.journal import Busy
     from autograder.outcome import moved, read_summary
     from autograder.received import Unfit
+    from autograder.sandbox import NoSandbox, SandboxFailed
     from autograder.workers import Workers, cores
 
     say = _line(console)
     try:
-        before = (
-            read_summary(regrade_from, lab, only) if regrade_from else None
-        )  # now: the run writes its own over it
-        crew = Workers(workers or cores(), scheduler)
-        outcomes = Batch(lab, say, crew, force=force or before is not None).grade(
-            collect=collect, only=only, source=source
-        )
+        # Read first: the run writes its own over it.
+        before = read_summary(regrade_from, lab, only) if regrade_from else None
+        crew, again = Workers(workers or cores(), scheduler), force or before is not None
+        batch = Batch(lab, say, crew, force=again, unsafe_no_sandbox=unsafe_no_sandbox)
+        outcomes = batch.grade(collect=collect, only=only, source=source)
     except ModuleNotFoundError as missing:
         if missing.name != "distributed":
             raise
         say("--scheduler needs Dask's package distributed: pip install 'gpulab[dask]'.")
         raise typer.Exit(2) from None
-    except (NbgraderFailed, Busy, Unfit, ValueError, OSError) as failure:
+    except (NbgraderFailed, NoSandbox, SandboxFailed, Busy, Unfit, ValueError, OSError) as failure:
         say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
     if not outcomes:

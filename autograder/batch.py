@@ -20,6 +20,8 @@ from autograder.journal import Journal
 from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, write_summary
 from autograder.places import COURSE_ID, Places
 from autograder.received import take
+from autograder.sandbox import UNSAFE, UNSAFE_NOTE
+from autograder.sandbox_kernel import Warm, warm
 from autograder.tasks import Tasks
 from autograder.workers import Workers
 
@@ -31,7 +33,10 @@ class Batch:
 
     Args:
         progress: hears what happens, a line at a time. workers: what grades; without it this process, one by one.
-        force: grade again what is graded already.
+        force: grade again what is graded already. unsafe_no_sandbox: learners' code runs with your rights.
+
+    Raises:
+        NoSandbox: there is none, and ``unsafe_no_sandbox`` is not set; nothing has been done.
     """
 
     def __init__(
@@ -41,13 +46,21 @@ class Batch:
         workers: Workers | None = None,
         *,
         force: bool = False,
+        unsafe_no_sandbox: bool = False,
     ) -> None:
         self.lab, self.progress, self.force = lab, progress, force
         self.workers = workers or Workers()
         self.places = Places.found()
         self.places.source(lab)
+        self.nbgrader = open_nbgrader(unsafe_no_sandbox)
+        self.unsafe = bool(self.nbgrader.config.JudgedExecute.get("unsafe_no_sandbox"))
+        if self.unsafe:
+            progress(UNSAFE_NOTE)
+        elif self.workers.here:
+            warm()
+        else:
+            Warm().close()  # each worker has one of its own
         self._prepare_release()
-        self.nbgrader = open_nbgrader()
 
     def grade(
         self, *, collect: bool = True, only: str | None = None, source: Path | None = None
@@ -69,7 +82,7 @@ class Batch:
             if source is not None:
                 students = take(source, self.places.course / "submitted", self.lab, self.progress)
                 self.progress(f"taken from {source.name}: {len(students)} students")
-            lab = Tasks(self.lab, self.places)
+            lab = Tasks(self.lab, self.places, unsafe=self.unsafe)
             submissions = intake.read(self.places.course / "submitted", self.lab, lab.released)
             if only is not None:
                 submissions = [submission for submission in submissions if submission.student == only]
@@ -209,7 +222,11 @@ class Batch:
         notes = [f"repaired: {note}" for note in submission.notes]
         notes += [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
         notes += [f"{name}: the mark that a person gave stands" for name in read]
-        typed = _typed_names(self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb")
+        autograded = self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb"
+        graded = json.loads(autograded.read_text(encoding="utf-8"))
+        typed = _typed_names(graded["cells"])
+        if graded["metadata"]["gpulab"]["sandbox"] == UNSAFE:
+            notes.append(UNSAFE_NOTE)
         if typed - {student}:
             notes.append(f"answers were given under the name {', '.join(sorted(typed - {student}))}")
         return Outcome(student, GRADED, score, most, points, notes="; ".join(notes), unread=unread)
@@ -234,9 +251,8 @@ def _minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _typed_names(notebook: Path) -> set[str]:
-    """The learner's names that answers were drawn for, from the judge's marks in a graded notebook."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+def _typed_names(cells: list[dict]) -> set[str]:
+    """The learner's names that answers were drawn for, from the judge's marks in a graded notebook's ``cells``."""
     marks = [
         output.get("metadata", {}).get("gpulab", {}) for cell in cells for output in cell.get("outputs", [])
     ]

@@ -10,17 +10,20 @@ from pathlib import Path
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute
-from traitlets import Float, Integer
+from traitlets import Bool, Dict, Float, Integer, List
 
 from autograder.feedback import outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
+from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
 
 _KEPT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"),
     *("VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "GPULAB_DATA"),
 )
 """The only variables of the instructor's environment that a learner's kernel gets to see."""
+
+_SHOWN = ("stream", "display_data", "execute_result", "error", "update_display_data")
 
 
 class JudgedExecute(Execute):
@@ -32,11 +35,17 @@ class JudgedExecute(Execute):
 
     A learner's error, endless loop or dead kernel ends nothing but itself: exercises that could no
     longer be asked get what the judge gives for silence, with the reason. An exception of the judge is
-    no learner's fault and is raised, so that the submission is reported and not marked.
+    no learner's fault and is raised, so that the submission is reported and not marked; so are
+    ``NoSandbox`` and ``SandboxFailed``.
+
+    The notebook's metadata says under ``gpulab`` how it was shut in: ``{"sandbox": "namespaces"}``.
     """
 
     notebook_seconds = Float(300, help="Wall time after which no further cell is started.").tag(config=True)
     cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
+    limits = Dict(help="Fields of autograder.sandbox.Limits that differ from its defaults.").tag(config=True)
+    ways = List(list(WAYS), help="Ways into a sandbox that are tried, in order.").tag(config=True)
+    unsafe_no_sandbox = Bool(False, help="Run learners' code with your own rights.").tag(config=True)
 
     def preprocess(self, nb, resources, km=None):
         """The notebook with the outputs of this run, and the judge's in the exercise cells."""
@@ -49,6 +58,7 @@ class JudgedExecute(Execute):
         finally:
             sitting.end()
             shutil.rmtree(scratch, ignore_errors=True)
+        nb.metadata["gpulab"] = {"sandbox": self._way}
         # Written after the last cell has run: no display can be updated over it any more.
         for index, (score, note) in verdicts.items():
             nb.cells[index].outputs = outputs_of(score, nb.cells[index].metadata["nbgrader"]["points"], note)
@@ -88,6 +98,8 @@ class JudgedExecute(Execute):
         known, verdicts = self.exercises(), {}
         deadline = time.monotonic() + self.notebook_seconds
         with self.setup_kernel(env=self._kernel_environment(sitting.path, scratch)):
+            if self._way != UNSAFE:
+                sitting.expect(self.km.provisioner.root_pid)
             for index, cell in enumerate(nb.cells):
                 exercise = graded_exercise(cell)
                 if not self._stopped and time.monotonic() > deadline:
@@ -111,18 +123,45 @@ class JudgedExecute(Execute):
         """
         if cell.cell_type != "code":
             return
+        self._limit = ""
         if not self._stopped:
             self._chars = 0
             try:
                 self.execute_cell(cell, index, store_history=True)
+                self._tell_limits(cell)
                 return
             except DeadKernelError:
-                self._stopped = f"the kernel ended while cell {index + 1} was running"
+                self._stopped = self._why_ended(index)
             except CellTimeoutError:
                 self._stopped = f"cell {index + 1} went on after {self.timeout} s, and after an interrupt"
+            except (
+                Exception
+            ) as odd:  # only messages of the kernel are read here, and a learner can write those
+                name = type(odd).__name__
+                self._stopped = (
+                    f"the kernel sent no proper messages while cell {index + 1} was running ({name})"
+                )
         error = new_output("error", ename="NotRun", evalue=self._stopped)
         error.traceback = [f"This cell was not run to its end: {self._stopped}."]
         cell.outputs.insert(0, error)
+
+    def _why_ended(self, index: int) -> str:
+        """Why the kernel is gone. Raises ``SandboxFailed`` when it was no doing of the learner's code."""
+        reason = getattr(self.km.provisioner, "reason", "")
+        if reason in ("outside", "lost"):
+            raise SandboxFailed(f"the sandbox was ended from outside while cell {index + 1} was running")
+        if reason:
+            why = Limits(**self.limits).ended(reason)
+            return f"the sandbox ended the notebook while cell {index + 1} was running, because {why}"
+        return f"the kernel ended while cell {index + 1} was running"
+
+    def _tell_limits(self, cell) -> None:
+        """Say below an exception that comes of a limit which limit that is."""
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        told = [Limits(**self.limits).told(error.ename, error.evalue) for error in errors]
+        if self._way != UNSAFE and any(told):
+            self._limit = " ".join(dict.fromkeys(filter(None, told)))
+            cell.outputs.append(new_output("stream", name="stdout", text=self._limit + "\n"))
 
     def _ask_without_code(self, exercise: str, index: int) -> str:
         """Ask the judge for a check cell that failed before it could, as when the class above it has an error.
@@ -141,6 +180,10 @@ class JudgedExecute(Execute):
 
     def _note(self, cell) -> str:
         notes = []
+        if self._way == UNSAFE:
+            notes.append(UNSAFE_NOTE)
+        if self._limit:
+            notes.append(self._limit)
         if self._stopped:
             notes.append(f"The run of this notebook stopped early: {self._stopped}.")
         if "restored" in cell.metadata.get("tags", []):
@@ -149,7 +192,8 @@ class JudgedExecute(Execute):
 
     def process_message(self, msg, cell, cell_index):
         """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
-        if msg["msg_type"] in ("stream", "display_data", "execute_result", "error", "update_display_data"):
+        kind = msg["msg_type"]
+        if kind in _SHOWN or kind.startswith("comm"):
             before, self._chars = self._chars, self._chars + len(str(msg["content"]))
             if self._chars > self.cell_output_chars:
                 if before > self.cell_output_chars:
@@ -159,18 +203,44 @@ class JudgedExecute(Execute):
                 msg["header"] = {**msg["header"], "msg_type": "stream"}
         return super().process_message(msg, cell, cell_index)
 
-    # The sandbox goes here: these two methods alone decide how a learner's kernel is started.
+    def on_cell_executed(self, **kwargs):
+        """As nbgrader's; of an error that only the reply tells no more than a cell may show."""
+        content = kwargs["execute_reply"]["content"]
+        if len(str(content)) > self.cell_output_chars:
+            content["traceback"] = ["... a longer traceback than a cell may show"]
+            content["evalue"] = str(content.get("evalue"))[:1000]
+        super().on_cell_executed(**kwargs)
+
+    # How a learner's kernel is started: these two methods alone decide it.
 
     def _kernel_manager(self, scratch: Path):
-        """The manager of a kernel that has not been started."""
+        """The manager of a kernel that has not been started; ``self._way`` is how it will be shut in."""
         kernel = self.create_kernel_manager()
         kernel.connection_file = str(scratch / "kernel.json")
-        if os.name == "posix":
-            kernel.transport = "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
+        self._way = UNSAFE
+        if self.unsafe_no_sandbox:
+            self.log.warning(UNSAFE_NOTE)
+            if os.name == "posix":
+                kernel.transport = (
+                    "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
+                )
+            return kernel
+        from autograder.sandbox_client import CappedClient
+        from autograder.sandbox_kernel import SandboxProvisioner, warm
+
+        self._way = warm(tuple(self.ways)).way
+        kernel.transport, kernel.client_factory = "ipc", CappedClient
+        kernel.provisioner = SandboxProvisioner(
+            kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
+        )
+        kernel.provisioner.limits, kernel.provisioner.ways = Limits(**self.limits), tuple(self.ways)
         return kernel
 
     def _kernel_environment(self, judge: str, scratch: Path) -> dict[str, str]:
-        """What the kernel's process sees: the judge's address, and nothing of the course or its secret."""
+        """What the kernel's process sees: the judge's address, and nothing of the course or its secret.
+
+        The sandbox takes still less of it and has folders of its own.
+        """
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {
             "GPULAB_JUDGE": str(judge),

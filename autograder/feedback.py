@@ -9,6 +9,8 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 from traitlets import List
 
+from autograder.sandbox import UNSAFE, UNSAFE_NOTE
+
 _MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" '
@@ -104,6 +106,8 @@ class FeedbackPage(HTMLExporter):
         page, resources = super().from_notebook_node(nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
         page = _unread(page, resources.get("nbgrader", {}).get("unread", {}))
+        if nb.metadata.get("gpulab", {}).get("sandbox") == UNSAFE:
+            page = re.sub(r"<body[^>]*>", rf"\g<0>\n<p><strong>{UNSAFE_NOTE}</strong></p>", page, count=1)
         return page.replace("<head>", f"<head>\n{_POLICY}", 1), resources
 
 

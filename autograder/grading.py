@@ -27,7 +27,7 @@ class Task:
     Attributes:
         files: what was handed in, by its path below the submission's folder. beside: what the release holds
             beside its notebook. blank: the gradebook without a learner. rows: this learner's rows in it.
-        secret: the course's secret file.
+        secret: the course's secret file. unsafe: without a sandbox.
     """
 
     lab: str
@@ -37,6 +37,7 @@ class Task:
     blank: bytes
     rows: Rows
     secret: bytes
+    unsafe: bool = False
 
 
 @final
@@ -67,7 +68,7 @@ def grade_alone(task: Task) -> Graded:
     folder = Path(tempfile.mkdtemp(prefix="gpulab-course-"))
     try:
         with _course_of(task, folder):
-            nbgrader = open_nbgrader()
+            nbgrader = open_nbgrader(task.unsafe)
             autograde(nbgrader, task.lab, task.student)
             generate_feedback(nbgrader, task.lab, task.student)
             rows = gradebook.rows_of(folder / "gradebook.db", task.lab, task.student)

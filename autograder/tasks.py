@@ -20,7 +20,8 @@ _BY_HAND = ("manual_score", "extra_credit", "manual_comment")
 class Tasks:
     """What the gradings of one lab have in common, read once; ``released`` are the cells of the release."""
 
-    def __init__(self, lab: str, places: Places) -> None:
+    def __init__(self, lab: str, places: Places, *, unsafe: bool = False) -> None:
+        self._unsafe = unsafe
         self.lab, self._gradebook = lab, places.course / "gradebook.db"
         given = read_files(places.course / "release" / lab)
         notebook = given.pop(f"{lab}.ipynb")
@@ -30,14 +31,16 @@ class Tasks:
         self._secret = kept.read_bytes() if kept.is_file() else in_environment.encode()
         self._blank = gradebook.blank(self._gradebook)
         code = of_the_code(*(Path(package.__file__).parent for package in (gpulab, autograder)))
-        self._common = digest(notebook, self._beside, Course.load(places.course).course_id, code)
+        self._common = digest(notebook, self._beside, Course.load(places.course).course_id, code, [unsafe])
 
     def task(self, submission: intake.Submission) -> Task:
         """What a worker needs to grade ``submission``: its notebook repaired, what lies beside it as it is."""
         files = self._files(submission)
         files[f"{self.lab}.ipynb"] = intake.mended(submission, self.released)
         rows = gradebook.rows_of(self._gradebook, self.lab, submission.student)
-        return Task(self.lab, submission.student, files, self._beside, self._blank, rows, self._secret)
+        return Task(
+            self.lab, submission.student, files, self._beside, self._blank, rows, self._secret, self._unsafe
+        )
 
     def key(self, submission: intake.Submission) -> str:
         """All that this submission's mark and page depend on, as one number: a person's marks and words too."""

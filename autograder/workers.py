@@ -39,9 +39,14 @@ class Workers:
         self.count, self.scheduler, self._play = max(1, count), scheduler, play
         self._careful = False  # a worker died: one submission at a time until all that it had are done
 
+    @property
+    def here(self) -> bool:
+        """Does this process itself do the work?"""
+        return self.count == 1 and not self.scheduler
+
     def graded(self, tasks: Iterable[Task]) -> Iterator[Graded]:
         """A result for each task, in the order in which they are done; tasks are made when their turn comes."""
-        if self.count == 1 and not self.scheduler:
+        if self.here:
             yield from map(self._here, tasks)
             return
         open_executor = _dask(self.scheduler) if self.scheduler else lambda: _processes(self.count)

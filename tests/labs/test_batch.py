@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from autograder.__main__ import app
 from autograder.execute import JudgedExecute
+from autograder.sandbox import NoSandbox
 
 
 @pytest.fixture
@@ -112,3 +113,27 @@ def test_cells_run_under_our_execute_and_not_nbgraders_own(built, grade, monkeyp
 
     monkeypatch.setattr(Execute, "preprocess", refuse, raising=False)
     assert grade("--only", "dan")[0] == 0
+
+
+def test_without_a_sandbox_the_command_ends_before_anything_is_run(built, grade, monkeypatch):
+    def refused(ways=()):
+        raise NoSandbox("There is no sandbox on this machine. What helps: this and that.")
+
+    monkeypatch.setattr("autograder.batch.warm", refused)
+    code, said, _ = grade("--only", "dan")
+    assert (code, "What helps: this and that." in said) == (2, True)
+
+
+def test_the_way_round_the_sandbox_is_printed_in_every_result(built, grade):
+    if not built.places.step("submitted", "una", built.name).exists():
+        built.hand_in("una", solved(built, RIGHT + "\nimport os; print('pid', os.getpid())"))
+    code, said, rows = grade("--only", "una", "--unsafe-no-sandbox")
+    page = (built.places.step("feedback", "una", built.name) / f"{built.name}.html").read_text()
+    note = "Run without a sandbox (--unsafe-no-sandbox)."
+    assert (code, rows["una"]["score"], rows["una"]["notes"]) == (0, "3.0", note)
+    assert said.startswith(note)
+    assert (note in page, "pid 1\n" in page) == (True, False)
+    code, said, rows = grade("--only", "una")
+    page = (built.places.step("feedback", "una", built.name) / f"{built.name}.html").read_text()
+    assert (code, rows["una"]["score"], rows["una"]["notes"], note in said) == (0, "3.0", "", False)
+    assert (note in page, "pid 1\n" in page) == (False, True)

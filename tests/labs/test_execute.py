@@ -9,6 +9,7 @@ from nbgrader.utils import determine_grade
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
+from autograder.sandbox_kernel import warm
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class FakeSitting:
 
     def __init__(self, points: dict[str, float]) -> None:
         self.points, self.asked, self.ended = points, [], False
+
+    def expect(self, root: int) -> None:
+        self.expected = root
 
     def open(self, exercise: str) -> None:
         self.asked.append(exercise)
@@ -175,18 +179,24 @@ def test_a_judge_that_breaks_down_is_raised_and_never_a_mark(run, check):
         run([check("90-a", "1")], {"90.a": None})
 
 
-def test_a_learners_kernel_sees_neither_the_course_nor_the_shell_that_grades(run, monkeypatch, tmp_path):
+@pytest.mark.parametrize("unsafe", [False, True], ids=["sandboxed", "unsafe"])
+def test_a_learners_kernel_sees_neither_the_course_nor_the_shell_that_grades(
+    run, monkeypatch, tmp_path, unsafe
+):
     monkeypatch.setenv("GPULAB_COURSE", "/somewhere/secret")
     monkeypatch.setenv("GPULAB_COURSE_SECRET", "s3cret")
     monkeypatch.setenv("API_TOKEN", "t0ken")
     for name in ("random.py", "ipykernel_launcher.py"):
         (tmp_path / name).write_text("raise SystemExit('shadowed')")
     nb = run(
-        [new_code_cell("import os; print(dict(os.environ), os.getcwd(), os.environ['GPULAB_JUDGE'])")], {}
+        [new_code_cell("import os; print(dict(os.environ), os.getcwd(), os.environ['GPULAB_JUDGE'])")],
+        {},
+        unsafe_no_sandbox=unsafe,
     )
     told = shown(nb.cells[0])
     assert "/no/judge" in told
-    assert str(tmp_path) in told
+    assert (str(tmp_path) if unsafe else "/notebook") in told
+    assert nb.metadata["gpulab"] == {"sandbox": "none" if unsafe else warm().way}
     assert [word for word in ("s3cret", "t0ken", "GPULAB_COURSE") if word in told] == []
 
 

@@ -1,0 +1,64 @@
+"""What a notebook's processes take together, read from /proc."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def overrun(pid: int, limits: dict[str, int]) -> str:
+    """``memory`` or ``processes`` when the tree of ``pid`` takes more than ``limits`` allow, else ''.
+
+    Forked processes share pages, so they are counted in full first, which is cheap, and exactly only when
+    that is too much. Costs 0.1 ms for a kernel that has started nothing.
+    """
+    tree = list(processes(pid))
+    if sum(_threads(one) for one in tree) > limits["processes"]:
+        return "processes"
+    if sum(map(_resident, tree)) > limits["memory_bytes"] < sum(map(_share, tree)):
+        return "memory"
+    return ""
+
+
+def processes(pid: int) -> Iterator[int]:
+    """``pid`` and all that came of it: in a pid namespace its first process adopts every orphan."""
+    todo = [pid]
+    while todo:
+        one = todo.pop()
+        yield one
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{one}/task"):
+                with suppress(OSError):
+                    todo += map(int, Path(f"/proc/{one}/task/{task}/children").read_text().split())
+
+
+def belongs(pid: int, to: int) -> bool:
+    """Is ``pid`` the process ``to`` or one that came of it?"""
+    while pid > 1 and pid != to:
+        try:
+            after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+        except OSError:
+            return False
+        pid = int(after_name.split()[1])
+    return pid == to
+
+
+def _threads(pid: int) -> int:
+    with suppress(OSError):
+        return len(os.listdir(f"/proc/{pid}/task"))
+    return 0
+
+
+def _resident(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _share(pid: int) -> int:
+    """Its resident memory, of shared pages only its share."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,309 @@
+"""The sandbox: any client's kernel goes into it, it fails closed, and nothing outlives whoever started it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from jupyter_client.provisioning import KernelProvisionerFactory
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder import sandbox, sandbox_system, sandbox_tree, sandbox_walls, sandbox_zygote
+from autograder.execute import JudgedExecute
+from autograder.sandbox import BUBBLEWRAP, NAMESPACES, Limits, NoSandbox, SandboxFailed
+from autograder.sandbox_kernel import Warm, warm
+
+REPO = Path(__file__).resolve().parents[2]
+GROUP = "jupyter_client.kernel_provisioners"
+
+
+class Plain(JudgedExecute):
+    """JudgedExecute of notebooks without exercises, before no judge."""
+
+    path, heard = "", True
+
+    def load_course(self):
+        return None
+
+    def write_card(self, folder, course) -> None:
+        pass
+
+    def exercises(self):
+        return ()
+
+    def open_sitting(self, course, student):
+        return self
+
+    def expect(self, root: int) -> None:
+        self.root = root
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def run(*sources: str, folder: Path, **settings) -> list:
+    """The outputs of each of ``sources`` after one sandboxed run."""
+    nb = new_notebook(cells=[new_code_cell(source) for source in sources])
+    nb.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    resources = {"nbgrader": {"student": "ann"}, "metadata": {"path": str(folder)}}
+    Plain(**settings).preprocess(nb, resources)
+    return [cell.outputs for cell in nb.cells]
+
+
+def gone(*pids: int) -> bool:
+    """Have all of ``pids`` ended, within the time a busy machine needs?"""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if not any(alive(pid) for pid in pids):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# -- any client ---------------------------------------------------------------------------------------
+
+
+def test_the_entry_point_puts_any_clients_kernel_into_the_sandbox_unchanged(tmp_path, monkeypatch):
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    ((name, value),) = project["entry-points"][GROUP].items()
+    factory = KernelProvisionerFactory.instance()
+    monkeypatch.setitem(factory.provisioners, name, EntryPoint(name, value, GROUP))
+    monkeypatch.setattr(factory, "default_provisioner_name", name)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "data.txt").write_text("mine")
+    nb = new_notebook(
+        cells=[new_code_cell("import os; print(os.getpid(), os.getcwd(), open('data.txt').read())")]
+    )
+    NotebookClient(nb, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert nb.cells[0].outputs[0].text == "1 /notebook mine\n"
+
+
+def test_an_interrupt_ends_the_cell_and_the_kernel_goes_on(tmp_path):
+    first, second = run("import time\ntime.sleep(60)", "print('on')", folder=tmp_path, timeout=1)
+    assert first[-1].ename == "CellTimeoutError"
+    assert second[0].text == "on\n"
+
+
+# -- ways in, and none ---------------------------------------------------------------------------------
+
+
+def test_bubblewrap_serves_where_namespaces_are_refused(tmp_path):
+    (tmp_path / "data.txt").write_text("mine")
+    source = (
+        "import os, socket\n"
+        "print(os.getpid(), os.getcwd(), open('data.txt').read())\n"
+        "open('data.txt', 'w').write('changed')\n"
+        f"print(os.path.exists({str(REPO / 'tests')!r}), os.listdir({sandbox.hidden()[0]!r}))\n"
+        "for path in ('/hostile-mark', '/dev/hostile-mark', os.__file__):\n"
+        "    try:\n"
+        "        open(path, 'a')\n"
+        "    except OSError as refused:\n"
+        "        print('refused')\n"
+        "print(socket.socket().connect_ex(('9.9.9.9', 53)) != 0)"
+    )
+    (outputs,) = run(source, folder=tmp_path, ways=[BUBBLEWRAP])
+    assert outputs[0].text == "1 /notebook mine\nFalse []\nrefused\nrefused\nrefused\nTrue\n"
+    assert (tmp_path / "data.txt").read_text() == "mine"
+
+
+def test_in_bubblewrap_too_a_kernel_that_takes_too_much_is_ended_whole(tmp_path):
+    bomb = (
+        "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        time.sleep(60)\ntime.sleep(60)"
+    )
+    first, second = run(bomb, "1", folder=tmp_path, ways=[BUBBLEWRAP], limits={"processes": 40})
+    assert "processes" in first[0].evalue + "".join(first[0].traceback)
+    assert second[0].ename == "NotRun"
+    assert list(sandbox_tree.processes(warm((BUBBLEWRAP,)).pid)) == [warm((BUBBLEWRAP,)).pid]
+
+
+def test_without_a_sandbox_nothing_is_run_and_the_sentence_says_what_to_do(tmp_path, monkeypatch):
+    with pytest.raises(NoSandbox, match="no learner's code was run") as refusal:
+        run("open('ran', 'w')", folder=tmp_path, ways=[])
+    for help_ in ("user namespaces", "apt-get install bubblewrap", "docker run", "--unsafe-no-sandbox"):
+        assert help_ in str(refusal.value)
+    assert not (tmp_path / "ran").exists()
+    for system, word in (("darwin", "macOS"), ("win32", "Windows")):
+        monkeypatch.setattr(sys, "platform", system)
+        with pytest.raises(NoSandbox, match=f"this is {word}.*\n.*docker run"):
+            Warm()
+
+
+def test_each_way_that_is_refused_is_named_with_its_reason(monkeypatch):
+    def refuse(flags: int) -> None:
+        raise PermissionError("unshare: not here")
+
+    monkeypatch.setattr(sandbox_system, "unshare", refuse)
+    monkeypatch.setenv("PATH", "")
+    assert sandbox_zygote.find_way([NAMESPACES, BUBBLEWRAP]) == (
+        "",
+        ["namespaces: PermissionError: unshare: not here", "bubblewrap: not installed"],
+    )
+
+
+def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
+    """In a process of its own that gives up root, where the tests are root's; the paths it may not read are left out."""
+    said, writing = os.pipe()
+    request = {
+        "readable": ["/usr", "/bin", "/lib", "/lib64"],
+        "hidden": [],
+        "folder": "/nowhere",
+        "judge": "",
+        "limits": Limits().as_json(),
+    }
+
+    def inside(up) -> None:
+        sandbox_walls.lock(request["limits"])
+        status = Path("/proc/self/status").read_text()
+        facts = {
+            line.split(":")[0]: line.split()[1]
+            for line in status.splitlines()
+            if line[:3] in ("Uid", "Cap", "NoN")
+        }
+        told = {"pid": os.getpid(), "root": sorted(os.listdir("/")), **facts}
+        os.write(writing, json.dumps(told).encode())
+        up()
+
+    if os.fork() == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setresgid(12345, 12345, 12345)
+                os.setresuid(12345, 12345, 12345)
+                sandbox_system.be_dumpable()
+            sandbox_system.adopt_orphans()
+            os.chdir("/")
+            os.waitpid(sandbox_zygote.enter(request, inside, keep=[writing]), 0)
+        except BaseException as failure:
+            os.write(writing, json.dumps(repr(failure)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(said) as words:
+        told = json.load(words)
+    none = {name: "0" * 16 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+    assert told == none | {
+        "pid": 1,
+        "Uid": "1000",
+        "NoNewPrivs": "1",
+        "root": ["bin", "dev", "etc", "lib", "lib64", "notebook", "proc", "tmp", "usr"],
+    }
+
+
+# -- somebody dies ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("victim", ["warm", "kernel"])
+def test_an_end_from_outside_is_a_failure_of_ours_and_the_next_run_goes_well(tmp_path, victim):
+    class Killed(Plain):
+        def expect(self, root: int) -> None:
+            self.pid = root
+            os.kill(warm().pid if victim == "warm" else root, signal.SIGKILL)
+
+    nb = new_notebook(cells=[new_code_cell("import time; time.sleep(60)")])
+    nb.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    killed = Killed()
+    with pytest.raises(SandboxFailed, match="ended from outside while cell 1"):
+        killed.preprocess(nb, {"nbgrader": {"student": "ann"}, "metadata": {"path": str(tmp_path)}})
+    assert gone(killed.pid)
+    (outputs,) = run("print('on')", folder=tmp_path)
+    assert outputs[0].text == "on\n"
+
+
+def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path):
+    grading = textwrap.dedent(
+        f"""
+        import sys
+        sys.path.insert(0, {str(REPO)!r})
+        from gpulab.startup import skip_slow_grammar
+        skip_slow_grammar()
+        from pathlib import Path
+        from tests.labs.test_sandbox import Plain, run, warm
+        Plain.expect = lambda self, root: print(warm().pid, root, flush=True)
+        lone = "import os, time\\nif os.fork() == 0:\\n    os.setsid()\\ntime.sleep(60)"
+        run(lone, folder=Path({str(tmp_path)!r}))
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", grading], stdout=subprocess.PIPE, text=True, cwd=REPO)
+    with process:
+        keeper, kernel = map(int, process.stdout.readline().split())
+        tree = list(sandbox_tree.processes(keeper))
+        process.kill()
+    assert {keeper, kernel} <= set(tree)
+    assert gone(*tree)
+
+
+# -- limits and the judge's ear -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "told"),
+    [
+        ("MemoryError", "", "Memory: one process may map 4,096 MiB"),
+        ("_ArrayMemoryError", "Unable to allocate", "Memory: one process may map 4,096 MiB"),
+        ("OSError", "[Errno 12] Cannot allocate memory", "Memory: one process may map 4,096 MiB"),
+        (
+            "BlockingIOError",
+            "[Errno 11] Resource temporarily unavailable",
+            "Processes: a notebook may have 96",
+        ),
+        ("RuntimeError", "can't start new thread", "Processes: a notebook may have 96"),
+        ("OSError", "[Errno 27] File too large", "Files: one file may be 64 MiB long"),
+        ("OSError", "[Errno 28] No space left on device", "Files: all together may take 256 MiB"),
+        ("OSError", "[Errno 24] Too many open files: 'x'", "Files: one process may have 256 files open"),
+        ("OSError", "[Errno 101] Network is unreachable", "Network: there is none"),
+        ("gaierror", "[Errno -3] Temporary failure in name resolution", "Network: there is none"),
+        ("ValueError", "no", ""),
+        ("FileNotFoundError", "[Errno 2] No such file", ""),
+    ],
+)
+def test_a_limit_is_told_in_plain_words_and_any_other_error_is_left_alone(error, text, told):
+    said = Limits().told(error, text)
+    assert said.startswith(told)
+    assert bool(said) == bool(told)
+
+
+def test_a_process_belongs_to_whoever_it_came_of_and_to_no_one_else():
+    grandchild = "import os, time\nif os.fork():\n    os.wait()\nelse:\n    print(os.getpid(), flush=True)\n    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", grandchild], stdout=subprocess.PIPE, text=True) as child:
+        pid = int(child.stdout.readline())
+        assert sorted(sandbox_tree.processes(child.pid)) == sorted([child.pid, pid])
+        assert sandbox_tree.belongs(pid, child.pid)
+        assert sandbox_tree.belongs(pid, os.getpid())
+        assert not sandbox_tree.belongs(os.getpid(), child.pid)
+        os.kill(pid, signal.SIGKILL)
+    assert not sandbox_tree.belongs(pid, child.pid)
+
+
+def test_what_does_not_fit_or_is_no_plain_file_is_left_out_of_the_learners_folder(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "deep").mkdir(parents=True)
+    target.mkdir()
+    (source / "small.txt").write_text("small")
+    (source / "deep" / "large.bin").write_bytes(bytes(1000))
+    (source / "link").symlink_to("/etc/passwd")
+    os.mkfifo(source / "pipe")
+    with socket.socket(socket.AF_UNIX) as local:
+        local.bind(str(source / "socket"))
+        left_out = sandbox_walls.copy_in(str(source), str(target), 100)
+    assert sorted(left_out) == ["deep/large.bin", "pipe", "socket"]
+    assert sorted(str(path.relative_to(target)) for path in target.rglob("*")) == [
+        "deep",
+        "link",
+        "small.txt",
+    ]
+    assert (target / "link").is_symlink()
