@@ -51,8 +51,8 @@ class Workers:
             return
         open_executor = _dask(self.scheduler) if self.scheduler else lambda: _processes(self.count)
         executor = open_executor()
-        tasks, again = iter(tasks), deque()  # again: (task, attempts so far)
-        pending: dict[Future, tuple[Task, int]] = {}
+        tasks, again = iter(tasks), deque()  # again: (task, how often it failed, how often it died alone)
+        pending: dict[Future, tuple[Task, int, int]] = {}
         try:
             while True:
                 self._fill(executor, tasks, again, pending)
@@ -79,30 +79,32 @@ class Workers:
         self._careful = self._careful and bool(again or pending)
         room = 1 if self._careful else 2 * self.count
         while len(pending) < room:
-            task, attempts = again.popleft() if again else (next(tasks, None), 0)
+            task, *tries = again.popleft() if again else (next(tasks, None), 0, 0)
             if task is None:
                 return
-            pending[executor.submit(self._play, task)] = task, attempts + 1
+            pending[executor.submit(self._play, task)] = (task, *tries)
 
-    def _ended(self, future: Future, task: Task, attempts: int, again: deque) -> Iterator[Graded]:
+    def _ended(
+        self, future: Future, task: Task, failures: int, deaths: int, again: deque
+    ) -> Iterator[Graded]:
         wrong = future.exception()
         result = (
             future.result() if wrong is None else Graded(task.student, fault=_told(wrong), log=_told(wrong))
         )
-        if result.fault and attempts < ATTEMPTS:
-            again.append((task, attempts))
+        if result.fault and failures + 1 < ATTEMPTS:
+            again.append((task, failures + 1, deaths))
         else:
             yield result
 
     def _lost(self, pending: dict, again: deque) -> Iterator[Graded]:
-        """A worker has died, and with it the pool: what was in hand goes back, or has failed for good."""
-        died = "the process that graded it died (killed, or out of memory)"
-        for task, attempts in pending.values():
-            alone = self._careful and len(pending) == 1
-            if attempts >= ATTEMPTS and alone:
-                yield Graded(task.student, fault=f"{died}, {attempts} times", log=died)
-            else:  # another one may have been the cause: it keeps its last attempt
-                again.append((task, min(attempts, ATTEMPTS - 1)))
+        """A worker has died, and with it the pool: what was in hand goes back; who died alone twice has failed."""
+        alone = self._careful and len(pending) == 1  # else another one may have been the cause
+        for task, failures, deaths in pending.values():
+            if alone and deaths + 1 == ATTEMPTS:
+                died = f"the process that graded it died {ATTEMPTS} times (killed, or out of memory)"
+                yield Graded(task.student, fault=died, log=died)
+            else:
+                again.append((task, failures, deaths + alone))
         pending.clear()
         self._careful = True
 
