@@ -1,0 +1,11 @@
+"""Lab 04, schedule: who runs next, and for how long."""
+
+from autograder.checks.lab04.convoy import ConvoyExercise
+from autograder.judge import Exercise
+
+
+def exercises() -> list[Exercise]:
+    """The exercises of this lab in their order."""
+    return [
+        ConvoyExercise(),
+    ]
