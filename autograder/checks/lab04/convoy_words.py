@@ -7,7 +7,7 @@ RULE = (
 QUESTIONS = {
     "mean-only": "The wait needs the mean of the squares of the lengths, not the square of their mean, {mean} ms. "
     "Who meets a long request when it arrives?",
-    "mm1": "You took all requests for one exponential of mean {mean} ms. Here {short} and {long} ms are mixed: what does "
+    "mm1": "That is the mean for one exponential of mean {mean} ms. Here {short} and {long} ms are mixed: what does "
     "that do to the mean of the squares?",
     "constant-lengths": "Each class is exponential: the mean of its squares is twice the square of its mean. Did you take "
     "every short one for {short} ms exactly?",
@@ -19,12 +19,12 @@ QUESTIONS = {
     "longest-waiter-is-head": "Request {waiter} waited longest, {waited} ms. Who ran meanwhile?",
     "other-head": "While request {head} ran, how many stood behind it? Is there one behind which more stood?",
     "arrived-while-it-ran": "You have those who came while request {head} ran. Who was there already when it began?",
-    "everybody-who-waited": "Some of these waited only after request {head} was done. Who stood there while it ran?",
+    "everybody-who-waited": "Some of these did not wait while request {head} ran. Who stood there then?",
     "chats-only": "Is a long request that stands behind {head} not in its convoy?",
     "other-convoy": "Look at the lane of request {head}: which other lanes are thin at some moment while it is thick?",
     "summaries-only": "Compare the ends of both pictures for the short ones too: is none of them answered later?",
     "better-for-worse": "These are answered no later than before. Who pays for that?",
-    "everybody-slower": "Sharing makes every service longer. Does it make every wait longer, too?",
+    "everybody-slower": "Sharing makes no service shorter. Does it make every wait longer, too?",
     "waits-at-all": "When the server is shared everybody stands still now and then. Who is answered later than first come, "
     "first served?",
     "other-losers": "For each request take its end in the second picture minus its end in the first. Where is it above 0?",

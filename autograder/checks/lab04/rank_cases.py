@@ -1,0 +1,167 @@
+"""Cases of 04.rank: requests of three tenants with guesses of their length, and pairs that must stand in one order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from autograder.checks.lab04.server import Request, Turn, first_come, latencies, ledger_of, served, waits
+from autograder.checks.lengths import GAPS, OUTPUTS, PROMPTS, quantile
+from gpulab.telemetry.ledger import Ledger
+from gpulab.units import MS, SECOND
+
+TENANTS = ("chat", "code", "summary")
+TURN_TOKENS = 64
+TOKEN_NS = 20 * MS
+PROMPT_TOKEN_NS = MS // 10
+LIMIT = 3  # times the longest wait first come, first served
+REQUESTS, MOST_ASKS = 88, 360  # of a graded case
+_MARGIN = 0.8  # of the limit: the reference stays below it, so that its like do too
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two requests, each with the tokens it has made: ``first`` must rank before ``second``. ``kind`` says why."""
+
+    kind: str
+    first: tuple[Request, int]
+    second: tuple[Request, int]
+
+    def text(self) -> str:
+        """Both in words, A the one that must go first."""
+        return f"A: {_told(*self.first)}. B: {_told(*self.second)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Requests in order of arrival, pairs, and this course's constants."""
+
+    requests: tuple[Request, ...]
+    pairs: tuple[Pair, ...]
+    rules: dict[str, int]
+
+    def text(self) -> str:
+        """The requests in words."""
+        rows = [
+            f"{r.id:>4}  {r.tenant:7}  comes at {r.arrival_ns // MS:>7,} ms, prompt {r.prompt_tokens:>6,}, guessed "
+            f"{f'{r.predicted_tokens:,}' if r.predicted_tokens else 'not at all'}"
+            for r in self.requests
+        ]
+        return "\n".join([f"{len(self.requests)} requests (tokens):", *rows])
+
+    def first_come(self) -> list[Turn]:
+        """In order of arrival."""
+        return first_come(self.requests, TURN_TOKENS, TOKEN_NS)
+
+    def ranked(self, rank: Callable[[Request, int], object]) -> list[Turn]:
+        """The lowest ``rank`` first, looked at again after each turn."""
+        return served(self.requests, rank, TURN_TOKENS, TOKEN_NS)
+
+    def reference(self) -> list[Turn]:
+        """By the fewest tokens left, less what the waiting is worth."""
+        return self.ranked(lambda request, generated: aged(request, generated, self.rules))
+
+    def longest(self, turns: list[Turn]) -> int:
+        """The longest wait, in ns."""
+        return max(waits(turns, TOKEN_NS).values())
+
+    def mean(self, turns: list[Turn]) -> float:
+        """The mean latency, in ns."""
+        return sum(latencies(turns).values()) / len(self.requests)
+
+    def ledger(self, turns: list[Turn]) -> Ledger:
+        """The facts of ``turns``."""
+        return ledger_of(self.requests, turns, TOKEN_NS)
+
+
+def left(request: Request, generated: int, rules: dict[str, int]) -> int:
+    """Tokens it has still to make, as far as anybody can guess."""
+    return max(0, (request.predicted_tokens or rules["usual_tokens"]) - generated)
+
+
+def aged(request: Request, generated: int, rules: dict[str, int]) -> int:
+    """The reference's rank, in billionths of a token: at any moment ``now`` is in all of them, so it is left out."""
+    return left(request, generated, rules) * SECOND + rules["age_tokens"] * request.arrival_ns
+
+
+def starving(case: Case) -> bool:
+    """Does somebody wait for too long when nothing ages? By a margin."""
+    turns = case.ranked(lambda request, generated: left(request, generated, case.rules))
+    return case.longest(turns) > 1.1 * LIMIT * case.longest(case.first_come())
+
+
+def drawn(draw: Random, rules: dict[str, int], *, starves: bool | None = True, count: int = REQUESTS) -> Case:
+    """A case on which the reference is better than arrival order by 15 % and keeps the limit with a margin.
+
+    ``starves``: with or without somebody who starves when nothing ages; None: as it comes.
+    """
+    pairs = _pairs(draw, rules)
+    while True:
+        requests = _requests(draw, count)
+        if sum(-(-r.output_tokens // TURN_TOKENS) for r in requests) > MOST_ASKS:
+            continue
+        case = Case(requests, pairs, rules)
+        arrival, reference = case.first_come(), case.reference()
+        if case.mean(reference) > 0.85 * case.mean(arrival):
+            continue
+        if case.longest(reference) > _MARGIN * LIMIT * case.longest(arrival):
+            continue
+        if starves is None or starving(case) == starves:
+            return case
+
+
+def _requests(draw: Random, count: int) -> tuple[Request, ...]:
+    """Lengths of a real chat service; each tenant's guesses are off by a factor of its own, a fifth is missing."""
+    load = draw.randrange(85, 96)
+    bias = {tenant: draw.choice((50, 70, 100, 140, 200)) for tenant in TENANTS}
+    rows = [(draw.choice(TENANTS), quantile(draw, PROMPTS), quantile(draw, OUTPUTS)) for _ in range(count)]
+    work = sum(prompt * PROMPT_TOKEN_NS + output * TOKEN_NS for _, prompt, output in rows) // count
+    now, found = 0, []
+    for number, (tenant, prompt, output) in enumerate(rows, 1):
+        guess = max(1, output * bias[tenant] * draw.randrange(80, 121) // 10_000)
+        guess = 0 if draw.randrange(5) == 0 else guess
+        found.append(Request(number, now, output, tenant, prompt, prompt * PROMPT_TOKEN_NS, guess))
+        now += work * quantile(draw, GAPS) // (10 * load)
+    return tuple(found)
+
+
+def _pairs(draw: Random, rules: dict[str, int]) -> tuple[Pair, ...]:
+    """Two pairs for each law, one for each misconception that no law names."""
+    usual, found = rules["usual_tokens"], []
+
+    def request(guess: int, prompt: int = 500, wait_s: int = 0) -> Request:
+        tenant = draw.choice(TENANTS)
+        arrival = 100 * SECOND - wait_s * SECOND
+        return Request(len(found) * 2 + 101, arrival, 1, tenant, prompt, 0, guess)
+
+    for _ in range(2):
+        guess, made = TURN_TOKENS * draw.randrange(4, 9), TURN_TOKENS * draw.randrange(0, 2)
+        same = request(guess + draw.randrange(64))
+        found.append(Pair("done", (same, made + TURN_TOKENS * draw.randrange(1, 3)), (same, made)))
+        unknown = request(0)
+        found.append(Pair("none-short", (_like(unknown, draw.randrange(1, usual // 4)), 0), (unknown, 0)))
+        unknown = request(0)
+        found.append(Pair("none-long", (unknown, 0), (_like(unknown, usual * draw.randrange(4, 7)), 0)))
+    long, short = draw.randrange(500, 700), draw.randrange(20, 60)
+    same = request(short)
+    found.append(Pair("length", (same, 0), (_like(same, long), 0)))
+    same = request(long, draw.randrange(20, 60))
+    found.append(Pair("prompt", (_like(same, short, draw.randrange(1500, 2500)), 0), (same, 0)))
+    enough_s = 2 * (long - short) // rules["age_tokens"]
+    found.append(Pair("old", (request(long, wait_s=enough_s), 0), (request(short), 0)))
+    little_s = (long - short) // (3 * rules["age_tokens"])
+    found.append(Pair("young", (request(short), 0), (request(long, wait_s=little_s), 0)))
+    return tuple(found)
+
+
+def _like(request: Request, guess: int, prompt: int | None = None) -> Request:
+    """Another request that differs in its guess, and in its prompt if one is given."""
+    prompt = request.prompt_tokens if prompt is None else prompt
+    return Request(request.id + 1, request.arrival_ns, 1, request.tenant, prompt, 0, guess)
+
+
+def _told(request: Request, generated: int) -> str:
+    guess = f"{request.predicted_tokens:,} tokens guessed" if request.predicted_tokens else "no guess"
+    return (
+        f"{request.tenant}, came at {request.arrival_ns // MS:,} ms, prompt {request.prompt_tokens:,}, {guess}, "
+        f"{generated} made"
+    )
