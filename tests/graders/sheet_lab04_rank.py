@@ -53,7 +53,7 @@ def ages_backwards(job, rules):
 
 
 def ages_much(job, rules):
-    return aged(job, rules, left(job, rules), 5)
+    return aged(job, rules, left(job, rules), 3)
 
 
 def arrival_only(job, rules):
@@ -65,7 +65,7 @@ def counts_prompts(job, rules):
 
 
 def guess_ignored(job, rules):
-    return -job.generated, job.arrival_ns
+    return job.generated, job.arrival_ns
 
 
 def mixed(job, rules):
@@ -126,11 +126,11 @@ SHEETS = [
             "shortest-prompt": Wrong(shortest_prompt, 0.0, 0.20, "shortest-prompt"),
             "total-not-remaining": Wrong(total, 0.10, 0.30, "total-not-remaining"),
             "none-first": Wrong(none_first, 0.10, 0.30, "none-first"),
-            "none-last": Wrong(none_last, 0.10, 0.30, "none-last"),
+            "none-last": Wrong(none_last, 0.0, 0.30, "none-last"),
             "reversed": Wrong(reversed_sign, 0.0, 0.20, "reversed"),
             "no-aging": Wrong(no_aging, 0.0, 0.20, "no-aging"),
             "ages-backwards": Wrong(ages_backwards, 0.0, 0.20, "no-aging"),
-            "ages-much": Wrong(ages_much, 0.30, 0.70, "ages-too-much"),
+            "ages-much": Wrong(ages_much, 0.50, 0.70, "ages-too-much"),
             "arrival-only": Wrong(arrival_only, 0.30, 0.30, "arrival-only"),
             "counts-prompts": Wrong(counts_prompts, 0.0, 0.20, "counts-prompts"),
             "guess-ignored": Wrong(guess_ignored, 0.0, 0.30, "guess-ignored"),

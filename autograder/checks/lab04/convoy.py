@@ -134,16 +134,14 @@ def _feedback(task: Convoy, answered: dict, tag: str) -> Feedback:
 
 def _named(task: Convoy, answered: dict) -> dict:
     """Numbers for the question: of what was typed and of what the picture shows anyway."""
-    waited, alone = waited_ns(task), latencies(first_come(task.requests, 1, task.unit_ns))
     waiter = longest_waiter(task)
     return {
         "waiter": waiter,
-        "waited": f"{waited[waiter] // MS:,}",
+        "waited": f"{waited_ns(task)[waiter] // MS:,}",
         "short": task.mix.short_ms,
         "long": f"{task.mix.ratio * task.mix.short_ms:,}",
         "mean": f"{task.mix.mean_ms:,.0f}",
         "head": _whole_number(answered.get("head")),
-        "response": f"{alone[waiter] // MS:,}",
     }
 
 

@@ -77,9 +77,7 @@ class RankExercise(Exercise):
         return evidence(self.watched(self.puzzle(course, learner)))
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        rules = course.rules[self.id]
-        cases = (graded_case(course.graded(self.id, n), rules, n) for n in range(CASES))
-        outcomes, share, note, said_of = _built(course, cases, asker)
+        outcomes, share, note, said_of = _built(course, course.graded, CASES, asker)
         predicted, noted = committed(said, self.predicts)
         cause, shows = self.key(course, said.learner) if said.reconciled else ("", set())
         reconciled, shown = reconciliation(said, cause, shows)
@@ -88,9 +86,7 @@ class RankExercise(Exercise):
         return Score(self.id, points, self.points, tag, (noted, shown, note), said_of, said.learner, share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        rules = course.rules[self.id]
-        cases = (graded_case(course.public(self.id, n), rules, n) for n in range(4))
-        outcomes, share, note, said_of = _built(course, cases, asker)
+        outcomes, share, note, said_of = _built(course, course.public, 4, asker)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)
 
@@ -123,8 +119,10 @@ def evidence(ledger: Ledger) -> tuple[str, set[int]]:
     return cause, {n for n in ledger.serials(Claimed, Granted, Freed) if ledger[n].claim in claims}
 
 
-def _built(course: Course, cases, asker: Asker) -> tuple:
-    outcomes = judged(cases, lambda case: play(case, asker))
+def _built(course: Course, draws: Callable, count: int, asker: Asker) -> tuple:
+    """Outcomes, share, the line on it and the feedback; a case is drawn when its turn comes."""
+    exercise, rules = RankExercise.id, course.rules[RankExercise.id]
+    outcomes = judged(range(count), lambda n: play(graded_case(draws(exercise, n), rules, n), asker))
     share, note = share_of_standard(outcomes)
     return outcomes, share, note, _feedback(course, outcomes, asker) if share < 1 else None
 
@@ -136,7 +134,7 @@ def _feedback(course: Course, outcomes: list[Outcome], asker: Asker) -> Feedback
     rules = course.rules[RankExercise.id]
     if tag not in played.BROKEN and tag != "too-long":
         for number in range(min(SHOWN, played.PLAYS)):
-            case = drawn(course.public(RankExercise.id + "/small", number), rules, starves=None, count=32)
+            case = graded_case(course.public(RankExercise.id + "/shown", number), rules, number)
             shown = play(case, asker)
             if shown.tag == tag:
                 event = shown.numbers.get("event", "the first jobs that are asked about")
@@ -145,8 +143,10 @@ def _feedback(course: Course, outcomes: list[Outcome], asker: Asker) -> Feedback
 
 
 def _picture(shown: Outcome) -> object:
+    """The run, where the run shows it and not a pair."""
     from gpulab.report.charts import lanes
 
-    if shown.ledger is None or SHOWN_BY.get(shown.tag) not in (None, "old", "young"):
+    if "played" not in shown.numbers or shown.tag in SHOWN_BY:
         return None
-    return lanes(shown.ledger, by="request", title="The requests in your order")
+    case, turns = shown.numbers["played"]
+    return lanes(case.ledger(turns), by="request", title="The requests in your order")

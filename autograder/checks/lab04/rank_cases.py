@@ -1,7 +1,7 @@
 """Cases of 04.rank: requests of three tenants with guesses of their length, and pairs that must stand in one order."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from autograder.checks.lab04.server import Request, Turn, first_come, latencies, ledger_of, served, waits
@@ -125,38 +125,38 @@ def _requests(draw: Random, count: int) -> tuple[Request, ...]:
 
 
 def _pairs(draw: Random, rules: dict[str, int]) -> tuple[Pair, ...]:
-    """Two pairs for each law, one for each misconception that no law names."""
+    """Two pairs for each law and for the length, one for each misconception that no law names."""
     usual, found = rules["usual_tokens"], []
 
     def request(guess: int, prompt: int = 500, wait_s: int = 0) -> Request:
         tenant = draw.choice(TENANTS)
         arrival = 100 * SECOND - wait_s * SECOND
-        return Request(len(found) * 2 + 101, arrival, 1, tenant, prompt, 0, guess)
+        return Request(2 * len(found) + 101, arrival, 1, tenant, prompt, 0, guess)
 
-    for _ in range(2):
+    for swapped in (False, True):  # ids must not matter: they break ties
         guess, made = TURN_TOKENS * draw.randrange(4, 9), TURN_TOKENS * draw.randrange(0, 2)
         same = request(guess + draw.randrange(64))
         found.append(Pair("done", (same, made + TURN_TOKENS * draw.randrange(1, 3)), (same, made)))
-        unknown = request(0)
-        found.append(Pair("none-short", (_like(unknown, draw.randrange(1, usual // 4)), 0), (unknown, 0)))
-        unknown = request(0)
-        found.append(Pair("none-long", (unknown, 0), (_like(unknown, usual * draw.randrange(4, 7)), 0)))
-    long, short = draw.randrange(500, 700), draw.randrange(20, 60)
-    same = request(short)
-    found.append(Pair("length", (same, 0), (_like(same, long), 0)))
-    same = request(long, draw.randrange(20, 60))
-    found.append(Pair("prompt", (_like(same, short, draw.randrange(1500, 2500)), 0), (same, 0)))
+        guess = 0, draw.randrange(1, usual // 4), usual * draw.randrange(4, 7)
+        unknown, short, long = (request(tokens) for tokens in guess)
+        found.append(Pair("none-short", *_alike(short, unknown, swapped)))
+        found.append(Pair("none-long", *_alike(unknown, long, swapped)))
+        long, short = draw.randrange(500, 700), draw.randrange(20, 60)
+        found.append(Pair("length", *_alike(request(short), request(long), swapped)))
+    wordy, brief = request(short, draw.randrange(1500, 2500)), request(long, draw.randrange(20, 60))
+    found.append(Pair("prompt", *_alike(wordy, brief, False)))
     enough_s = 2 * (long - short) // rules["age_tokens"]
     found.append(Pair("old", (request(long, wait_s=enough_s), 0), (request(short), 0)))
-    little_s = (long - short) // (3 * rules["age_tokens"])
+    little_s = 3 * (long - short) // (5 * rules["age_tokens"])
     found.append(Pair("young", (request(short), 0), (request(long, wait_s=little_s), 0)))
     return tuple(found)
 
 
-def _like(request: Request, guess: int, prompt: int | None = None) -> Request:
-    """Another request that differs in its guess, and in its prompt if one is given."""
-    prompt = request.prompt_tokens if prompt is None else prompt
-    return Request(request.id + 1, request.arrival_ns, 1, request.tenant, prompt, 0, guess)
+def _alike(first: Request, second: Request, swapped: bool) -> tuple[tuple[Request, int], tuple[Request, int]]:
+    """Both at one moment and of one tenant, before their first token; ``swapped``: the second one has the lower id."""
+    ids = (second.id + 1, second.id) if swapped else (second.id, second.id + 1)
+    one, other = (replace(r, id=n, tenant=first.tenant) for r, n in zip((first, second), ids, strict=True))
+    return (one, 0), (other, 0)
 
 
 def _told(request: Request, generated: int) -> str:

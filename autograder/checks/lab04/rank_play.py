@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from autograder.channel import AnswerFault, Asker
-from autograder.checks.lab04.rank_cases import LIMIT, TOKEN_NS, Case
+from autograder.checks.lab04.rank_cases import LIMIT, TOKEN_NS, Case, Pair
 from autograder.checks.lab04.server import Request, Turn, latencies, waits
 from autograder.checks.played import Outcome, unanswered
 from gpulab.units import MS
@@ -72,62 +72,61 @@ def play(case: Case, asker: Asker) -> Outcome:
 
 def _weighed(case: Case, ranks: list[tuple], turns: list[Turn], outcome: Outcome) -> Outcome:
     """Laws, then the way from arrival order to the reference, and what it looks like if that is short."""
-    broken = {
-        pair.kind: (pair, both) for pair, both in zip(case.pairs, ranks, strict=True) if not both[0] < both[1]
-    }
+    asked = list(zip(case.pairs, ranks, strict=True))
+    broken = {pair.kind: (pair, both) for pair, both in asked if not both[0] < both[1]}
     arrival = case.first_come()
-    limit, longest = LIMIT * case.longest(arrival), case.longest(turns)
+    outcome.lawful = case.longest(turns) <= LIMIT * case.longest(arrival)
     mean, best = case.mean(arrival), case.mean(case.reference())
-    way = (mean - case.mean(turns)) / (mean - best)
-    outcome.lawful = longest <= limit
-    outcome.way = 0.0 if broken.keys() & LAWS.keys() else way
+    outcome.way = 0.0 if broken.keys() & LAWS.keys() else (mean - case.mean(turns)) / (mean - best)
     if outcome.lawful and outcome.way >= TOP:
         return outcome
-    outcome.tag = _tag(broken, outcome.lawful, latencies(turns) == latencies(arrival))
-    kind = SHOWN_BY.get(outcome.tag)
-    if kind in broken:
-        pair, (one, other) = broken[kind]
-        outcome.numbers = {"event": pair.text()}
-        outcome.expected = "A before B"
-        outcome.got = (
-            f"{'B before A' if other < one else 'the same for both'}: A {_short(one)}, B {_short(other)}"
-        )
+    backwards = all(both[1] < both[0] for pair, both in asked if pair.kind == "length")
+    as_they_came = latencies(turns) == latencies(arrival)
+    outcome.tag = _tag(broken, outcome.lawful, backwards, as_they_came)
+    outcome.numbers["played"] = case, turns  # for the picture
+    if SHOWN_BY.get(outcome.tag) in broken:
+        _show_pair(outcome, *broken[SHOWN_BY[outcome.tag]])
     elif not outcome.lawful:
-        waited = waits(turns, TOKEN_NS)
-        worst = max(case.requests, key=lambda request: waited[request.id])
-        outcome.numbers = {
-            "event": f"request {worst.id} ({worst.tenant}), came at {worst.arrival_ns // MS:,} ms"
-        }
-        outcome.expected = (
-            f"it waits at most {limit // MS:,} ms, {LIMIT} times the longest wait in order of arrival"
-        )
-        outcome.got = f"it waits {longest // MS:,} ms"
+        _show_longest(outcome, case, turns)
     else:
-        outcome.numbers = {"event": f"all {len(case.requests)} requests"}
+        outcome.numbers["event"] = f"all {len(case.requests)} requests"
         outcome.expected = (
             f"a mean latency near {best / MS:,.0f} ms; in order of arrival it is {mean / MS:,.0f} ms"
         )
         outcome.got = f"{case.mean(turns) / MS:,.0f} ms"
-    outcome.ledger = case.ledger(turns)
     return outcome
 
 
+def _show_pair(outcome: Outcome, pair: Pair, both: tuple) -> None:
+    first, second = both
+    outcome.numbers["event"] = pair.text()
+    outcome.expected = "A before B"
+    order = "B before A" if second < first else "the same for both"
+    outcome.got = f"{order}: A {_short(first)}, B {_short(second)}"
+
+
+def _show_longest(outcome: Outcome, case: Case, turns: list[Turn]) -> None:
+    waited, limit = waits(turns, TOKEN_NS), LIMIT * case.longest(case.first_come())
+    worst = max(case.requests, key=lambda request: waited[request.id])
+    outcome.numbers["event"] = f"request {worst.id} ({worst.tenant}), came at {worst.arrival_ns // MS:,} ms"
+    most = f"{limit // MS:,} ms, {LIMIT} times the longest wait in order of arrival"
+    outcome.expected = f"it waits at most {most}"
+    outcome.got = f"it waits {waited[worst.id] // MS:,} ms"
+
+
 # The pair that shows a misconception, where one does.
-SHOWN_BY = {tag: kind for kind, tag in LAWS.items()}
-SHOWN_BY |= {
-    "reversed": "length",
-    "shortest-prompt": "prompt",
-    "arrival-only": "length",
-    "guess-ignored": "length",
+SHOWN_BY = {
+    **{tag: kind for kind, tag in LAWS.items()},
+    **dict.fromkeys(("reversed", "arrival-only", "guess-ignored"), "length"),
+    **dict.fromkeys(("shortest-prompt", "counts-prompts"), "prompt"),
+    "ages-too-much": "young",
 }
-SHOWN_BY |= {"counts-prompts": "prompt", "no-aging": "old", "ages-too-much": "young"}
 
 
-def _tag(broken: dict, lawful: bool, as_they_came: bool) -> str:
+def _tag(broken: dict, lawful: bool, backwards: bool, as_they_came: bool) -> str:
     """The misconception that shows: in what the length does, then the limit, then the laws on pairs."""
     if "length" in broken:
-        one, other = broken["length"][1]
-        if other < one:
+        if backwards:
             return "reversed"
         if "prompt" in broken and broken["prompt"][1][1] < broken["prompt"][1][0]:
             return "shortest-prompt"
