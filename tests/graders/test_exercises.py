@@ -33,6 +33,7 @@ LONG = {"02.first-fit"}  # has its own file: its traces are long
 def no_pictures(monkeypatch):
     """Drawing takes longer than judging."""
     monkeypatch.setattr(charts, "memory_map", lambda *_, **__: None)
+    monkeypatch.setattr(charts, "lanes", lambda *_, **__: None)
 
 
 def called(pair):
