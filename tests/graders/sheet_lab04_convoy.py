@@ -42,7 +42,7 @@ def means(mix, tag):
 
 
 def seen(task, tag):
-    jobs, unit = task.requests, task.unit_ns
+    jobs, unit = task.requests, task.pace.token_ns
     start, end, now = {}, {}, 0
     for job in jobs:
         start[job.id] = max(now, job.arrival_ns)

@@ -10,18 +10,19 @@ import pytest
 from autograder.checks import exercises
 from autograder.checks.lab04 import convoy_cases as cases
 from autograder.checks.lab04 import server
-from autograder.checks.lab04.server import Request
 from gpulab.cli.published_queue import first_come, shared
 from gpulab.mixes import exponential_lengths
 from gpulab.report import charts
 from gpulab.report.account import Account
 from gpulab.report.audit import check
 from gpulab.report.waiting import Waiting
+from gpulab.serving.request import Request
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sheets import course_of, loaded
 
 CONVOY = exercises()["04.convoy"]
+PACE = server.Pace(10)
 SHEET = loaded("sheet_lab04_convoy").SHEETS[0]
 
 
@@ -56,19 +57,19 @@ def test_both_runs_of_a_timeline_are_equally_busy_and_wait_differently():
         runs = CONVOY.watched(task, "a"), CONVOY.watched(task, "b")
         used = [Account(run)().used for run in runs]
         behind = [Waiting(run).total().behind_ns for run in runs]
-        assert used[0] == used[1] == sum(r.alone_ns(task.unit_ns) for r in task.requests)
+        assert used[0] == used[1] == sum(task.pace.alone_ns(r) for r in task.requests)
         assert behind[0] != behind[1]
 
 
 def test_the_convoy_of_three_requests_is_read_from_the_second_gauge():
     requests = tuple(
-        Request(n, at, units, "chat") for n, at, units in ((1, 0, 9), (2, 10, 1), (3, 80, 2), (4, 500, 3))
+        Request(n, at, 1, units) for n, at, units in ((1, 0, 9), (2, 10, 1), (3, 80, 2), (4, 500, 3))
     )
-    ledger = server.ledger_of(requests, server.first_come(requests, 1, 10), 10)
+    ledger = server.ledger_of(requests, server.first_come(requests, 1, PACE), PACE)
     check(ledger)
     assert cases.convoys(ledger) == {1: {2, 3}, 2: {3}, 3: set(), 4: set()}
     mix = cases.Mix(10, 20, 80, 1)
-    small = tuple(Request(r.id, r.arrival_ns * 100_000, r.output_tokens, r.tenant) for r in requests)
+    small = tuple(Request(r.id, r.arrival_ns * 100_000, 1, r.output_tokens) for r in requests)
     found = cases.key(cases.Convoy(mix, small))
     assert (found.head, found.behind, found.worse_off) == (1, {2, 3}, {1})
 

@@ -10,11 +10,11 @@ from autograder.checks import exercises
 from autograder.checks.lab04 import rank_cases as cases
 from autograder.checks.lab04 import server
 from autograder.checks.lab04.rank import evidence, graded_case
-from autograder.checks.lab04.server import Request
 from autograder.references.lab04_rank import rank
 from autograder.verdict import Commitments
 from gpulab.report.audit import check
 from gpulab.report.waiting import Waiting
+from gpulab.serving.request import Request
 from gpulab.telemetry.events import Arrived, Preempted
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -108,14 +108,14 @@ def test_lists_that_can_be_compared_only_at_first_are_told_and_break_nothing():
 
 
 def test_the_server_serves_the_lowest_rank_a_turn_and_asks_again_after_it():
-    requests = (Request(1, 0, 5, "chat"), Request(2, 1, 1, "code"), Request(3, 100, 1, "code"))
+    requests = (Request(1, 0, 1, 5), Request(2, 1, 1, 1), Request(3, 100, 1, 1))
     asked = []
 
     def fewest(request, generated):
         asked.append((request.id, generated))
         return request.output_tokens - generated
 
-    turns = server.served(requests, fewest, 2, 10)
+    turns = server.served(requests, fewest, 2, server.Pace(10))
     assert [(t.request.id, t.start_ns, t.end_ns, t.tokens) for t in turns] == [
         (1, 0, 20, 2),
         (2, 20, 30, 1),
@@ -125,7 +125,7 @@ def test_the_server_serves_the_lowest_rank_a_turn_and_asks_again_after_it():
     ]
     assert asked == [(1, 0), (2, 0), (1, 2), (1, 4), (3, 0)]
     assert server.latencies(turns) == {1: 60, 2: 29, 3: 10}
-    assert server.waits(turns, 10) == {1: 10, 2: 19, 3: 0}
+    assert server.waits(turns, server.Pace(10)) == {1: 10, 2: 19, 3: 0}
 
 
 def test_the_ledger_of_a_server_says_the_same_as_its_turns_to_both_gauges():
@@ -137,7 +137,7 @@ def test_the_ledger_of_a_server_says_the_same_as_its_turns_to_both_gauges():
             check(ledger)
             waited = Waiting(ledger)
             assert {w.request: w.latency_ns for w in waited.requests} == server.latencies(turns)
-            assert {w.request: w.behind_ns for w in waited.requests} == server.waits(turns, cases.TOKEN_NS)
+            assert {w.request: w.behind_ns for w in waited.requests} == server.waits(turns, cases.PACE)
 
 
 def test_evidence_is_of_the_tenant_behind_whom_most_was_waited_and_differs_between_learners():

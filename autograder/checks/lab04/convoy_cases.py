@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from random import Random
 
-from autograder.checks.lab04.server import Request, ends, first_come, in_turns, ledger_of, waits
+from autograder.checks.lab04.server import Pace, ends, first_come, in_turns, ledger_of, waits
 from gpulab.report.waiting import Waiting
+from gpulab.serving.request import Request
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS
 
@@ -58,25 +59,26 @@ class Convoy:
     requests: tuple[Request, ...]
 
     @property
-    def unit_ns(self) -> int:
-        return self.mix.short_ms * MS
+    def pace(self) -> Pace:
+        """A token is a unit of work; prompts take no time."""
+        return Pace(self.mix.short_ms * MS)
 
     def text(self) -> str:
         """The mix, then the requests of the timeline."""
         rows = [
             f"{request.id:>4}  {request.tenant:7}  comes at {request.arrival_ns // MS:>7,} ms, "
-            f"takes {request.alone_ns(self.unit_ns) // MS:>6,} ms"
+            f"takes {self.pace.alone_ns(request) // MS:>6,} ms"
             for request in self.requests
         ]
         return "\n".join([self.mix.text(), "The timeline:", *rows])
 
     def first_come(self) -> Ledger:
         """One at a time, in order of arrival."""
-        return ledger_of(self.requests, first_come(self.requests, 1, self.unit_ns), self.unit_ns)
+        return ledger_of(self.requests, first_come(self.requests, 1, self.pace), self.pace)
 
     def shared(self) -> Ledger:
         """Everybody who is there in turns of one unit."""
-        return ledger_of(self.requests, in_turns(self.requests, 1, self.unit_ns), self.unit_ns)
+        return ledger_of(self.requests, in_turns(self.requests, 1, self.pace), self.pace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +127,14 @@ def _timeline(draw: Random, unit_ns: int, count: int, longs: int) -> tuple[Reque
     for place in range(count):
         units = draw.randrange(7, 19) if place in long else draw.randrange(1, 4)
         tenant = "summary" if place in long else "chat"
-        found.append(Request(place + 1, now, units, tenant))
+        found.append(Request(place + 1, now, 1, units, tenant=tenant))
         now += draw.randrange(1, 6) * unit_ns + draw.randrange(1, 10) * unit_ns // 10
     return tuple(found)
 
 
 def _telling(task: Convoy) -> bool:
     """Is one convoy clearly the longest, and is every misreading of the timeline wrong?"""
-    runs = first_come(task.requests, 1, task.unit_ns)
+    runs = first_come(task.requests, 1, task.pace)
     start = {turn.request.id: turn.start_ns for turn in reversed(runs)}
     end = ends(runs)
     lengths = {
@@ -157,12 +159,12 @@ def _telling(task: Convoy) -> bool:
 
 def worse_off(task: Convoy) -> set[int]:
     """Who is answered later when the server is shared."""
-    alone, shared = (ends(run(task.requests, 1, task.unit_ns)) for run in (first_come, in_turns))
+    alone, shared = (ends(run(task.requests, 1, task.pace)) for run in (first_come, in_turns))
     return {request for request in alone if shared[request] > alone[request]}
 
 
 def waited_ns(task: Convoy) -> dict[int, int]:
-    return waits(first_come(task.requests, 1, task.unit_ns), task.unit_ns)
+    return waits(first_come(task.requests, 1, task.pace), task.pace)
 
 
 def longest_waiter(task: Convoy) -> int:
@@ -172,7 +174,7 @@ def longest_waiter(task: Convoy) -> int:
 
 def _arrived_while(task: Convoy, head: int) -> set[int]:
     """Who came while ``head`` ran, without those who were there before."""
-    runs = [turn for turn in first_come(task.requests, 1, task.unit_ns) if turn.request.id == head]
+    runs = [turn for turn in first_come(task.requests, 1, task.pace) if turn.request.id == head]
     return {r.id for r in task.requests if runs and runs[0].start_ns < r.arrival_ns < runs[-1].end_ns}
 
 
@@ -189,7 +191,7 @@ WORSE = {
     "better-for-worse": lambda task: {r.id for r in task.requests} - worse_off(task),
     "everybody-slower": lambda task: {r.id for r in task.requests},
     "waits-at-all": lambda task: {
-        request for request, ns in waits(in_turns(task.requests, 1, task.unit_ns), task.unit_ns).items() if ns
+        request for request, ns in waits(in_turns(task.requests, 1, task.pace), task.pace).items() if ns
     },
 }
 

@@ -10,12 +10,12 @@ from autograder.checks import played
 from autograder.checks.lab04.rank_cases import REQUESTS, TENANTS, Case, drawn, left
 from autograder.checks.lab04.rank_play import SHOWN_BY, job_of, play
 from autograder.checks.lab04.rank_words import BLOCKS, HINTS, SENTENCES
-from autograder.checks.lab04.server import Request
 from autograder.checks.played import CASES, PUBLIC, Outcome, judged, share_of_standard, tag_of, told
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
 from autograder.verdict import Commitments, Feedback, Score
 from gpulab.report.waiting import Waiting
+from gpulab.serving.request import Request
 from gpulab.telemetry.events import Claimed, Freed, Granted
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS
@@ -44,7 +44,7 @@ class RankExercise(Exercise):
         return {"age_tokens": draw.randrange(5, 10), "usual_tokens": draw.randrange(110, 181)}
 
     def example(self, course: Course) -> tuple[list, Callable]:
-        job = job_of(Request(7, 12_400 * MS, 0, "code", 1_020, 0, 96), 64)
+        job = job_of(Request(7, 12_400 * MS, 1_020, 1, tenant="code", predicted_tokens=96), 64)
         asked = [[1, "new", [{}, "objects"], []], [2, "rank", [job, course.rules[self.id]], []]]
         return asked, lambda: SimpleNamespace(rank=lambda job, rules: [job.arrival_ns, job.id])
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from autograder.checks.lab04.server import Request, Turn, first_come, latencies, ledger_of, served, waits
+from autograder.checks.lab04.server import Pace, Turn, first_come, latencies, ledger_of, served, waits
 from autograder.checks.lengths import GAPS, OUTPUTS, PROMPTS, quantile
+from gpulab.serving.request import Request
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS, SECOND
 
 TENANTS = ("chat", "code", "summary")
 TURN_TOKENS = 64
-TOKEN_NS = 20 * MS
-PROMPT_TOKEN_NS = MS // 10
+PACE = Pace(20 * MS, MS // 10)
 LIMIT = 3  # times the longest wait first come, first served
 REQUESTS, MOST_ASKS = 88, 360  # of a graded case
 _MARGIN = 0.8  # of the limit: the reference stays below it, so that its like do too
@@ -50,11 +50,11 @@ class Case:
 
     def first_come(self) -> list[Turn]:
         """In order of arrival."""
-        return first_come(self.requests, TURN_TOKENS, TOKEN_NS)
+        return first_come(self.requests, TURN_TOKENS, PACE)
 
     def ranked(self, rank: Callable[[Request, int], object]) -> list[Turn]:
         """The lowest ``rank`` first, looked at again after each turn."""
-        return served(self.requests, rank, TURN_TOKENS, TOKEN_NS)
+        return served(self.requests, rank, TURN_TOKENS, PACE)
 
     def reference(self) -> list[Turn]:
         """By the fewest tokens left, less what the waiting is worth."""
@@ -62,7 +62,7 @@ class Case:
 
     def longest(self, turns: list[Turn]) -> int:
         """The longest wait, in ns."""
-        return max(waits(turns, TOKEN_NS).values())
+        return max(waits(turns, PACE).values())
 
     def mean(self, turns: list[Turn]) -> float:
         """The mean latency, in ns."""
@@ -70,7 +70,7 @@ class Case:
 
     def ledger(self, turns: list[Turn]) -> Ledger:
         """The facts of ``turns``."""
-        return ledger_of(self.requests, turns, TOKEN_NS)
+        return ledger_of(self.requests, turns, PACE)
 
 
 def left(request: Request, generated: int, rules: dict[str, int]) -> int:
@@ -114,12 +114,12 @@ def _requests(draw: Random, count: int) -> tuple[Request, ...]:
     load = draw.randrange(85, 96)
     bias = {tenant: draw.choice((50, 70, 100, 140, 200)) for tenant in TENANTS}
     rows = [(draw.choice(TENANTS), quantile(draw, PROMPTS), quantile(draw, OUTPUTS)) for _ in range(count)]
-    work = sum(prompt * PROMPT_TOKEN_NS + output * TOKEN_NS for _, prompt, output in rows) // count
+    work = sum(p * PACE.prompt_token_ns + o * PACE.token_ns for _, p, o in rows) // count
     now, found = 0, []
     for number, (tenant, prompt, output) in enumerate(rows, 1):
         guess = max(1, output * bias[tenant] * draw.randrange(80, 121) // 10_000)
         guess = 0 if draw.randrange(5) == 0 else guess
-        found.append(Request(number, now, output, tenant, prompt, prompt * PROMPT_TOKEN_NS, guess))
+        found.append(Request(number, now, prompt, output, tenant=tenant, predicted_tokens=guess))
         now += work * quantile(draw, GAPS) // (10 * load)
     return tuple(found)
 
@@ -131,7 +131,7 @@ def _pairs(draw: Random, rules: dict[str, int]) -> tuple[Pair, ...]:
     def request(guess: int, prompt: int = 500, wait_s: int = 0) -> Request:
         tenant = draw.choice(TENANTS)
         arrival = 100 * SECOND - wait_s * SECOND
-        return Request(2 * len(found) + 101, arrival, 1, tenant, prompt, 0, guess)
+        return Request(2 * len(found) + 101, arrival, prompt, 1, tenant=tenant, predicted_tokens=guess)
 
     for swapped in (False, True):  # ids must not matter: they break ties
         guess, made = TURN_TOKENS * draw.randrange(4, 9), TURN_TOKENS * draw.randrange(0, 2)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from autograder.channel import AnswerFault, Asker
-from autograder.checks.lab04.rank_cases import LIMIT, TOKEN_NS, Case, Pair
-from autograder.checks.lab04.server import Request, Turn, latencies, waits
+from autograder.checks.lab04.rank_cases import LIMIT, PACE, Case, Pair
+from autograder.checks.lab04.server import Turn, latencies, waits
 from autograder.checks.played import Outcome, unanswered
+from gpulab.serving.request import Request
 from gpulab.units import MS
 
 AGAIN = 8  # requests of a case whose rank is asked a second time
@@ -106,7 +107,7 @@ def _show_pair(outcome: Outcome, pair: Pair, both: tuple) -> None:
 
 
 def _show_longest(outcome: Outcome, case: Case, turns: list[Turn]) -> None:
-    waited, limit = waits(turns, TOKEN_NS), LIMIT * case.longest(case.first_come())
+    waited, limit = waits(turns, PACE), LIMIT * case.longest(case.first_come())
     worst = max(case.requests, key=lambda request: waited[request.id])
     outcome.numbers["event"] = f"request {worst.id} ({worst.tenant}), came at {worst.arrival_ns // MS:,} ms"
     most = f"{limit // MS:,} ms, {LIMIT} times the longest wait in order of arrival"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import final
 
+from gpulab.serving.request import Request
 from gpulab.telemetry.events import (
     Arrived,
     Claimed,
@@ -29,20 +30,19 @@ SERVER = "server"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request of one server: its prompt takes ``prompt_ns``, then each of ``output_tokens`` tokens the same time."""
+class Pace:
+    """How long the server takes for a token of an answer, and for one of a prompt."""
 
-    id: int
-    arrival_ns: int
-    output_tokens: int
-    tenant: str
-    prompt_tokens: int = 1
-    prompt_ns: int = 0
-    predicted_tokens: int = 0  # 0: nobody guessed
+    token_ns: int
+    prompt_token_ns: int = 0
 
-    def alone_ns(self, token_ns: int) -> int:
+    def prompt_ns(self, request: Request) -> int:
+        """What its prompt takes."""
+        return request.prompt_tokens * self.prompt_token_ns
+
+    def alone_ns(self, request: Request) -> int:
         """What it takes when nobody else is there."""
-        return self.prompt_ns + self.output_tokens * token_ns
+        return self.prompt_ns(request) + request.output_tokens * self.token_ns
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ def served(
     requests: tuple[Request, ...],
     rank: Callable[[Request, int], object],
     turn_tokens: int,
-    token_ns: int,
+    pace: Pace,
 ) -> list[Turn]:
     """Who ran when: of those that are there, the one of the lowest rank for a turn of ``turn_tokens`` tokens, again
     and again. ``requests`` stand in order of arrival.
@@ -77,7 +77,7 @@ def served(
             coming = _joined(line, requests, coming, now, rank)
         _, place, request = heappop(line)
         tokens = min(turn_tokens, request.output_tokens - made[request.id])
-        start, now = now, now + tokens * token_ns + (0 if made[request.id] else request.prompt_ns)
+        start, now = now, now + tokens * pace.token_ns + (0 if made[request.id] else pace.prompt_ns(request))
         turns.append(Turn(request, start, now, tokens))
         made[request.id] += tokens
         coming = _joined(line, requests, coming, now, rank)
@@ -94,15 +94,15 @@ def _joined(line: list[tuple], requests: tuple[Request, ...], coming: int, now: 
     return coming
 
 
-def first_come(requests: tuple[Request, ...], turn_tokens: int, token_ns: int) -> list[Turn]:
+def first_come(requests: tuple[Request, ...], turn_tokens: int, pace: Pace) -> list[Turn]:
     """One after the other, in order of arrival."""
-    return served(requests, lambda request, generated: 0, turn_tokens, token_ns)
+    return served(requests, lambda request, generated: 0, turn_tokens, pace)
 
 
-def in_turns(requests: tuple[Request, ...], turn_tokens: int, token_ns: int) -> list[Turn]:
+def in_turns(requests: tuple[Request, ...], turn_tokens: int, pace: Pace) -> list[Turn]:
     """Everybody who is there in turns: the server is shared."""
     asked = iter(range(1 << 40))
-    return served(requests, lambda request, generated: next(asked), turn_tokens, token_ns)
+    return served(requests, lambda request, generated: next(asked), turn_tokens, pace)
 
 
 def ends(turns: list[Turn]) -> dict[int, int]:
@@ -115,25 +115,24 @@ def latencies(turns: list[Turn]) -> dict[int, int]:
     return {turn.request.id: turn.end_ns - turn.request.arrival_ns for turn in turns}
 
 
-def waits(turns: list[Turn], token_ns: int) -> dict[int, int]:
+def waits(turns: list[Turn], pace: Pace) -> dict[int, int]:
     """Request to the time in which it was there and did not run."""
     return {
-        turn.request.id: turn.end_ns - turn.request.arrival_ns - turn.request.alone_ns(token_ns)
-        for turn in turns
+        turn.request.id: turn.end_ns - turn.request.arrival_ns - pace.alone_ns(turn.request) for turn in turns
     }
 
 
-def ledger_of(requests: tuple[Request, ...], turns: list[Turn], token_ns: int) -> Ledger:
+def ledger_of(requests: tuple[Request, ...], turns: list[Turn], pace: Pace) -> Ledger:
     """The facts of ``turns``: a server of one unit, which whoever runs holds. Turns in a row are one grant."""
-    return _Writer(token_ns).written(requests, turns)
+    return _Writer(pace).written(requests, turns)
 
 
 @final
 class _Writer:
     """Writes turns down. At one instant what ends comes before what arrives, and that before what begins."""
 
-    def __init__(self, token_ns: int) -> None:
-        self.token_ns, self.ledger = token_ns, Ledger()
+    def __init__(self, pace: Pace) -> None:
+        self.pace, self.ledger = pace, Ledger()
         self.coming: list[Request] = []  # the next one last
         self.made: dict[int, int] = {}  # request -> tokens
         self.claim: dict[int, int] = {}  # request -> the claim with which it waits or runs
@@ -159,12 +158,12 @@ class _Writer:
         while self.coming and self.coming[-1].arrival_ns <= until_ns:
             request = self.coming.pop()
             time_ns, sizes = request.arrival_ns, (request.prompt_tokens, request.output_tokens)
-            self.ledger.append(Arrived(time_ns, request.id, _owner(request), request.tenant, *sizes))
+            self.ledger.append(Arrived(time_ns, request.id, request.owner, request.tenant, *sizes))
             self._ask(time_ns, request)
 
     def _ask(self, time_ns: int, request: Request) -> None:
         self.claim[request.id] = self.claims
-        self.ledger.append(Claimed(time_ns, self.claims, SERVER, 1, Units(1), _owner(request)))
+        self.ledger.append(Claimed(time_ns, self.claims, SERVER, 1, Units(1), request.owner))
         self.claims += 1
 
     def _begin(self, turn: Turn) -> None:
@@ -176,7 +175,7 @@ class _Writer:
     def _work(self, turn: Turn) -> None:
         request, tokens, start = turn.request, turn.tokens, turn.start_ns
         if request.id not in self.made:  # the prompt's step brings the first token
-            end = start + request.prompt_ns + self.token_ns
+            end = start + self.pace.prompt_ns(request) + self.pace.token_ns
             self._arrive(end - 1)
             lasts_ps = (end - start) * 1000
             self.ledger.append(Stepped(end, SERVER, start, 1, 0, 0, lasts_ps, 0, 0))
@@ -184,14 +183,14 @@ class _Writer:
             self.made[request.id], tokens, start = 1, tokens - 1, end
         if tokens:
             self._arrive(turn.end_ns - 1)
-            numbers = tokens, 1, self._held(request), self.token_ns * 1000
+            numbers = tokens, 1, self._held(request), self.pace.token_ns * 1000
             self.ledger.append(Stepped(turn.end_ns, SERVER, start, *numbers, 0, 0))
             self.made[request.id] += tokens
 
     def _leave(self, turn: Turn) -> None:
         request, end = turn.request, turn.end_ns
         if self.made[request.id] == request.output_tokens:
-            alone = request.alone_ns(self.token_ns)
+            alone = self.pace.alone_ns(request)
             self.ledger.append(Finished(end, request.id, request.output_tokens, alone))
             self.ledger.append(Freed(end, self.claim[request.id]))
             return
@@ -202,7 +201,3 @@ class _Writer:
     def _held(self, request: Request) -> int:
         """Tokens of which it has the KV: all but its newest."""
         return request.prompt_tokens + self.made[request.id] - 1
-
-
-def _owner(request: Request) -> str:
-    return f"{request.tenant} {request.id}"
