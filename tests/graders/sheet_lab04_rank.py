@@ -79,6 +79,10 @@ def none_at_all(job, rules):
 ASKED = count()
 
 
+def one_rank(job, rules):
+    return 0
+
+
 def asked_before(job, rules):
     """Reads a counter of its own: whoever was asked last stands behind."""
     return next(ASKED)
@@ -136,6 +140,7 @@ SHEETS = [
             "guess-ignored": Wrong(guess_ignored, 0.0, 0.30, "guess-ignored"),
             "mixed": Wrong(mixed, 0.0, 0.0, "not-ordered"),
             "none-at-all": Wrong(none_at_all, 0.0, 0.0, "not-ordered"),
+            "one-rank": Wrong(one_rank, 0.0, 0.0, "one-rank-for-all"),
             "asked-before": Wrong(asked_before, 0.0, 0.0, "unsteady"),
         },
         said=said,
