@@ -157,3 +157,30 @@ def test_the_second_ledger_to_watch_puts_jobs_out():
     task = RANK.puzzle(course_of(0), "ann")
     assert not RANK.watched(task, "a").serials(Preempted)
     assert RANK.watched(task, "b").serials(Preempted)
+
+
+def test_at_one_instant_what_ends_is_written_before_what_comes_and_that_before_what_begins():
+    requests = tuple(Request(n, at, 1, 2) for n, at in ((1, 0), (2, 9), (3, 10), (4, 20)))
+    ledger = server.ledger_of(
+        requests, server.served(requests, lambda r, made: 0, 2, server.Pace(10)), server.Pace(10)
+    )
+    check(ledger)
+    assert [(type(fact).__name__, fact.time_ns) for fact in ledger][:17] == [
+        ("Opened", 0),
+        ("Arrived", 0),
+        ("Claimed", 0),
+        ("Granted", 0),
+        ("Arrived", 9),
+        ("Claimed", 9),
+        ("Stepped", 10),
+        ("Prefilled", 10),
+        ("Arrived", 10),
+        ("Claimed", 10),
+        ("Stepped", 20),
+        ("Finished", 20),
+        ("Freed", 20),
+        ("Arrived", 20),
+        ("Claimed", 20),
+        ("Granted", 20),
+        ("Stepped", 30),
+    ]
