@@ -99,6 +99,7 @@ def test_whatever_is_typed_is_judged():
             score = CONVOY.practise(course, task, SHEET.right(course, "ann") | {name: odd})
             assert (score.build_share < 1.0, bool(score.tag)) == (True, True)
             assert not set("{}") & set(score.feedback.question)
+            assert "None" not in score.feedback.question
 
 
 def test_a_tiny_practice_task_has_six_requests_and_is_told_in_words():

@@ -92,6 +92,8 @@ def _tag(task: Convoy, answered: dict, right: dict[str, bool]) -> str:
         return next(fits, "other-mean")
     if not right["convoy"]:
         head = _whole_number(answered.get("head"))
+        if head not in {request.id for request in task.requests}:
+            return "no-head"
         if head != key(task).head:
             return "longest-waiter-is-head" if head == longest_waiter(task) else "other-head"
         given = _set(answered.get("behind"))

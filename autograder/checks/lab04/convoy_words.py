@@ -17,6 +17,7 @@ QUESTIONS = {
     "gauge moved?",
     "other-mean": "Take F12's mix (1 in 10 long, ratio 20, load 0.8, short 1 ms): does your way give 59.3 and 14.5?",
     "longest-waiter-is-head": "Request {waiter} waited longest, {waited} ms. Who ran meanwhile?",
+    "no-head": "The head of a convoy is one request of the timeline. Which one runs while most others wait?",
     "other-head": "While request {head} ran, how many stood behind it? Is there one behind which more stood?",
     "arrived-while-it-ran": "You have those who came while request {head} ran. Who was there already when it began?",
     "everybody-who-waited": "Some of these did not wait while request {head} ran. Who stood there then?",
