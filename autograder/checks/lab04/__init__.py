@@ -1,0 +1,13 @@
+"""Lab 04, schedule: who runs next, and for how long."""
+
+from autograder.checks.lab04.convoy import ConvoyExercise
+from autograder.checks.lab04.rank import RankExercise
+from autograder.judge import Exercise
+
+
+def exercises() -> list[Exercise]:
+    """The exercises of this lab in their order."""
+    return [
+        ConvoyExercise(),
+        RankExercise(),
+    ]
