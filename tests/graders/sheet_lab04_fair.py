@@ -32,7 +32,7 @@ class NoCredit(MyFairness):
         super().__init__(shares, 0, rules)
 
 
-class AsShipped(NoCredit):
+class StartsAnew(NoCredit):
     """Whoever comes back starts at the lowest: neither debt nor credit."""
 
     arrived = ForgetsDebt.arrived
@@ -159,6 +159,7 @@ FAIR = Sheet(
         "no-lift": Wrong(NoLift, 0.0, 0.20, "no-lift", "saved up"),
         "no-credit": Wrong(NoCredit, 0.0, 0.20, "no-credit"),
         "forgets-debt": Wrong(ForgetsDebt, 0.0, 0.20, "forgets-debt"),
+        "starts-anew": Wrong(StartsAnew, 0.0, 0.20, "starts-anew"),
         "reset-on-idle": Wrong(ResetOnIdle, 0.0, 0.20, "reset-on-idle"),
         "counts-requests": Wrong(CountsRequests, 0.0, 0.20, "counts-requests", "how many tokens"),
         "input-only": Wrong(InputOnly, 0.0, 0.20, "input-only"),
@@ -173,7 +174,7 @@ FAIR = Sheet(
     said=said,
     stub=Stub,
     constants=(FirstCome, LastCome, InTurn),
-    shortcuts=(AroundCounters, AroundThoseWhoWait, AsShipped),
+    shortcuts=(AroundCounters, AroundThoseWhoWait),
 )
 
 SHEETS = [FAIR]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import lcm
 from typing import final
 
-THOUGHTS = ("no-lift", "no-credit", "forgets-debt", "reset-on-idle", "counts-requests", "input-only")
-THOUGHTS += ("output-only", "no-shares", "share-upside-down")
+THOUGHTS = ("no-lift", "no-credit", "forgets-debt", "starts-anew", "reset-on-idle", "counts-requests")
+THOUGHTS += ("input-only", "output-only", "no-shares", "share-upside-down")
 
 
 @final
@@ -13,7 +13,8 @@ class Rule:
     """Counters of service over share; who comes back from idling is lifted to the least of those who wait, less the credit.
 
     All numbers are whole: ``scale`` times hundredths of a token over a share. With one of ``THOUGHTS`` it is
-    a misconception instead; no-credit: lifted all the way; forgets-debt: put there, lifted or lowered.
+    a misconception instead; no-credit: lifted all the way; forgets-debt: put there, lifted or lowered;
+    starts-anew: both of these, which is what ``gpulab.serving.policies.fair`` does.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class Rule:
         if thought == "share-upside-down":
             self._per_token = {client: self.scale * share for client, share in shares.items()}
         self._weights = weights[0] * (thought != "output-only"), weights[1] * (thought != "input-only")
-        self._credit = credit * 100 * self.scale * (thought != "no-credit")
+        self._credit = credit * 100 * self.scale * (thought not in ("no-credit", "starts-anew"))
         self.counter = dict.fromkeys(shares, 0)
         self.waits = dict.fromkeys(shares, 0)
 
@@ -39,7 +40,7 @@ class Rule:
         others = [self.counter[name] for name, n in self.waits.items() if n]
         if not self.waits[client] and others and self.thought not in ("no-lift", "reset-on-idle"):
             lifted = min(others) - self._credit
-            forgets = self.thought == "forgets-debt"
+            forgets = self.thought in ("forgets-debt", "starts-anew")
             self.counter[client] = lifted if forgets else max(self.counter[client], lifted)
         self.waits[client] += 1
 

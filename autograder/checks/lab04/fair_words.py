@@ -17,6 +17,10 @@ RULES = {
         "Who comes back from idling is lifted, never lowered: what was served before the pause still counts.",
         "{other} had more than its share, paused for a moment and was served before {client}. Where did its debt go?",
     ),
+    "starts-anew": (
+        "Who comes back from idling keeps what it owes, and may have saved up the credit.",
+        "Where do you put a counter that was above the lowest before the pause, and one that was far below it?",
+    ),
     "reset-on-idle": (
         "A counter stays what it is while its client has nothing waiting.",
         "The counter of {other} fell when its last request got a seat. What did it owe {client} then?",
