@@ -114,35 +114,41 @@ class InTurn(FirstCome):
         return names[self.last]
 
 
-class AroundCounters:
-    """What gpulab ships, asked about those who wait; its counters are added to as tokens are served."""
+class AroundVirtualTokens:
+    """What gpulab ships, with one job a client that grows as the client is served."""
 
     def __init__(self, shares, credit, rules):
         self.policy = VirtualTokens(shares, rules["input_percent"], rules["output_percent"])
-        self.jobs = {name: SimpleNamespace(id=name, tenant=name, prompt_tokens=0, generated=0, arrival_ns=0) for name in shares}
+        self.jobs = {name: self.job(name) for name in shares}
+
+    def job(self, name):
+        return SimpleNamespace(
+            id=name, tenant=name, prompt_tokens=0, computed=0, generated=0, arrival_ns=0
+        )
 
     def arrived(self, client):
         pass
 
     def served(self, client, input, output):
         job = self.jobs[client]
-        job.prompt_tokens, job.generated = job.prompt_tokens + input, job.generated + output
+        job.prompt_tokens = job.computed = job.prompt_tokens + input
+        job.generated += output
+
+
+class AroundCounters(AroundVirtualTokens):
+    """All clients run all the while, and are charged."""
 
     def pick(self, waiting_clients):
-        for job in self.jobs.values():
-            job.computed = job.prompt_tokens
         waiting = [self.jobs[name] for name in waiting_clients]
         self.policy._charge(SimpleNamespace(waiting=waiting, running=self.jobs.values()))
         return min(waiting, key=self.policy._turn).tenant
 
 
-class AroundThoseWhoWait(AroundCounters):
-    """The same, where only those who wait are active, and charged."""
+class AroundThoseWhoWait(AroundVirtualTokens):
+    """Only those who wait are active, and charged."""
 
     def pick(self, waiting_clients):
         waiting = [self.jobs[name] for name in waiting_clients]
-        for job in waiting:
-            job.computed = job.prompt_tokens
         self.policy._charge(SimpleNamespace(waiting=waiting, running=waiting))
         return min(waiting, key=self.policy._turn).tenant
 

@@ -82,8 +82,8 @@ class FairExercise(Exercise):
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
-        cases = (graded_case(course.graded(self.id, n), rules, n) for n in range(CASES))
-        outcomes = judged(cases, lambda case: play(case, rules, asker))
+        draw = course.graded
+        outcomes = judged(range(CASES), lambda n: play(graded_case(draw(self.id, n), rules, n), rules, asker))
         share, note = share_of_standard(outcomes)
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))
@@ -94,8 +94,8 @@ class FairExercise(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
-        cases = (graded_case(course.public(self.id, n), rules, n) for n in range(4))
-        outcomes = judged(cases, lambda case: play(case, rules, asker))
+        draw = course.public
+        outcomes = judged(range(4), lambda n: play(graded_case(draw(self.id, n), rules, n), rules, asker))
         share, note = share_of_standard(outcomes)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)

@@ -39,7 +39,8 @@ def play(case: Case, rules: dict, asker: Asker) -> Outcome:
     except NobodyNamed as wrong:
         return _stopped(outcome, server, wrong)
     outcome.lawful = server.lead <= case.limit
-    outcome.way = min(1.0, (case.limit - server.lead) / (case.limit - case.limit // FULL))
+    full = case.limit // FULL
+    outcome.way = 1.0 if server.lead <= full else (case.limit - server.lead) / (case.limit - full)
     if outcome.way < EXPLAINED:
         _uneven(outcome, server)
     return outcome
