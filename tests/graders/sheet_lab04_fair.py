@@ -122,9 +122,7 @@ class AroundVirtualTokens:
         self.jobs = {name: self.job(name) for name in shares}
 
     def job(self, name):
-        return SimpleNamespace(
-            id=name, tenant=name, prompt_tokens=0, computed=0, generated=0, arrival_ns=0
-        )
+        return SimpleNamespace(id=name, tenant=name, prompt_tokens=0, computed=0, generated=0, arrival_ns=0)
 
     def arrived(self, client):
         pass

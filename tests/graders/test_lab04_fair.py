@@ -54,9 +54,7 @@ class Always:
         return self.answer
 
 
-TWO = Case(
-    {"a": 1, "b": 2}, 3, 1, (50, 200), (Sent(0, "a", 2, 1), Sent(0, "a", 2, 2), Sent(1, "b", 4, 1)), 6
-)
+TWO = Case({"a": 1, "b": 2}, 3, 1, (50, 200), (Sent(0, "a", 2, 1), Sent(0, "a", 2, 2), Sent(1, "b", 4, 1)), 6)
 
 
 def test_the_rule_counts_tokens_by_their_worth_over_the_share():

@@ -131,7 +131,9 @@ def of_workload(envelope: Envelope, requests: object) -> Verdict:
         late = _starving(envelope, shifted)
         if late.tag:
             every = ("first, third, fifth …", "second, fourth, sixth …")[which]
-            return Verdict("tie-luck", late.expected, f"{late.got}, when the {every} request comes 1 ms later")
+            return Verdict(
+                "tie-luck", late.expected, f"{late.got}, when the {every} request comes 1 ms later"
+            )
     return Verdict()
 
 
@@ -164,7 +166,9 @@ def of_rate(envelope: Envelope, requests: list, rate: object) -> Verdict:
     )
     most, who = aged.longest
     if most > HELPED:
-        return Verdict("rate-too-low", f"at most {HELPED} times", f"request {who} waits {most:.1f} times its length")
+        return Verdict(
+            "rate-too-low", f"at most {HELPED} times", f"request {who} waits {most:.1f} times its length"
+        )
     price, whole = aged.mean_ms - plain.mean_ms, line.mean_ms - plain.mean_ms
     if 3 * price > 2 * whole:
         means = f"{plain.mean_ms:,.0f} ms without aging, {aged.mean_ms:,.0f} with yours, {line.mean_ms:,.0f} first come, first served"
@@ -180,7 +184,9 @@ def _form(envelope: Envelope, requests: object) -> Verdict:
     for number, request in enumerate(requests):
         whole = type(request) is list and [type(part) for part in request] == [int] * 3
         if not whole or min(request) < 0 or max(request) > LATEST_MS:
-            return Verdict("wrong-form", "[arrival_ms, prompt, output]", f"request {number}: {request!r}"[:80])
+            return Verdict(
+                "wrong-form", "[arrival_ms, prompt, output]", f"request {number}: {request!r}"[:80]
+            )
         alone_us = envelope.alone_us(request)
         if not 1_000 * envelope.least_ms <= alone_us <= 1_000 * envelope.most_ms:
             allowed = f"{envelope.least_ms:,} to {envelope.most_ms:,} ms alone"

@@ -68,7 +68,9 @@ def _uneven(outcome: Outcome, server: Server) -> None:
     outcome.expected = f"{best}: the lowest of " + ", ".join(
         f"{name} {case.said(rule.counter[name])}" for name in turn.waiting
     )
-    outcome.got = f"{turn.client}, {case.said(turn.lead)} above it; one batch is worth {case.said(case.limit)}"
+    outcome.got = (
+        f"{turn.client}, {case.said(turn.lead)} above it; one batch is worth {case.said(case.limit)}"
+    )
     outcome.event = server.ledger.serials(Granted)[place]
     outcome.numbers = {"step": turn.step, "waiting": list(turn.waiting), "client": best, "other": turn.client}
 
@@ -79,7 +81,9 @@ def thought_of(server: Server) -> str:
     if all(turn.client == turn.waiting[0] for turn in contested):
         return "first-come"
     if all(turn.client == turn.waiting[-1] for turn in contested):
-        return "uneven"  # no counter at all; the client of the moment looks like one whose debts are forgotten
+        return (
+            "uneven"  # no counter at all; the client of the moment looks like one whose debts are forgotten
+        )
     found = {thought: _explained(server, thought) for thought in ("", *THOUGHTS)}
     best = max(THOUGHTS, key=lambda thought: found[thought])
     return best if found[best] > found[""] and found[best] >= EXPLAINED * len(contested) else "uneven"

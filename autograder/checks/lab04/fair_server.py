@@ -45,7 +45,9 @@ class Case:
         longest = max((sent.input for sent in self.requests), default=0)
         batch = self.seats * max((sent.output for sent in self.requests), default=0)
         rule = self.rule()
-        return max(self.weights[0] * longest, self.weights[1] * batch) * rule.scale // min(self.shares.values())
+        return (
+            max(self.weights[0] * longest, self.weights[1] * batch) * rule.scale // min(self.shares.values())
+        )
 
     def rule(self, thought: str = "") -> Rule:
         """The rule's counters before anything happened, or those of what is ``thought`` instead."""

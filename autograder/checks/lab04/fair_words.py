@@ -112,4 +112,6 @@ def feedback(outcome: Outcome, where: str) -> Feedback:
 def _picture(outcome: Outcome) -> object:
     from gpulab.report.charts import lanes
 
-    return lanes(outcome.ledger, by="request", title="Requests: thin while they wait, thick while they are served")
+    return lanes(
+        outcome.ledger, by="request", title="Requests: thin while they wait, thick while they are served"
+    )

@@ -68,7 +68,8 @@ class Served:
     def waits(self) -> list[float]:
         """How long each request waited, in times of what it takes alone."""
         return [
-            (end - arrival - alone) / alone for end, (arrival, alone) in zip(self.ends, self.jobs, strict=True)
+            (end - arrival - alone) / alone
+            for end, (arrival, alone) in zip(self.ends, self.jobs, strict=True)
         ]
 
     @property
