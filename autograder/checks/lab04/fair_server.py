@@ -105,8 +105,9 @@ class Server:
     def run(self, choose: Choose) -> "Server":
         """Serve until the last step; ``choose`` names one of those who wait, and is asked for each free seat."""
         coming = deque(enumerate(self.case.requests))
-        for self.step in range(self.case.steps):
-            while coming and coming[0][1].step <= self.step:
+        for step in range(self.case.steps):
+            self.step = step
+            while coming and coming[0][1].step <= step:
                 self._arrive(*coming.popleft())
             while len(self._seated) < self.case.seats and (waiting := self.waiting()):
                 self._seat(choose(waiting), waiting)

@@ -93,12 +93,9 @@ def _ends(jobs: list[tuple[int, int]], age_percent: int) -> list[int]:
         now = now if here else max(now, jobs[coming[-1]][0])
         while coming and jobs[coming[-1]][0] <= now:
             here.append(coming.pop())
-
-        def rank(job: int) -> int:
-            waited = now - jobs[job][0] - (jobs[job][1] - left[job])
-            return 100 * left[job] - age_percent * waited
-
-        first = min(here, key=rank)
+        waited = {job: now - jobs[job][0] - (jobs[job][1] - left[job]) for job in here}
+        ranks = {job: 100 * left[job] - age_percent * waited[job] for job in here}
+        first = min(here, key=ranks.__getitem__)
         until = min(now + left[first], jobs[coming[-1]][0]) if coming else now + left[first]
         left[first] -= until - now
         now = until
