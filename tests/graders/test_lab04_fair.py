@@ -8,11 +8,21 @@ import pytest
 
 from autograder.channel import InProcess
 from autograder.checks import exercises
-from autograder.checks.lab04.fair_cases import KINDS, TRAPS, by_rule, first_come, graded_case, small_case
+from autograder.checks.lab04 import fair_words as words
+from autograder.checks.lab04.fair_cases import (
+    KINDS,
+    NAMES,
+    TRAPS,
+    by_rule,
+    first_come,
+    graded_case,
+    small_case,
+)
 from autograder.checks.lab04.fair_play import play
 from autograder.checks.lab04.fair_rule import THOUGHTS, Rule
 from autograder.checks.lab04.fair_server import Case, Sent, Server
 from autograder.checks.lab04.fair_watch import evidence
+from autograder.checks.played import Outcome
 from autograder.course import Course
 from autograder.references.lab04_fair import MyFairness
 from autograder.verdict import Commitments
@@ -258,6 +268,17 @@ def test_feedback_names_the_counters_of_a_small_public_run():
     assert "the lowest of" in said.expected
     assert "one batch is worth" in said.got
     assert said.picture is not None
+
+
+@pytest.mark.parametrize("tag", words.RULES)
+def test_what_no_practice_run_shows_is_told_without_a_name_or_a_number(tag):
+    numbers = {"step": 7, "waiting": ["chat"], "client": "chat", "other": "code"}
+    outcome = Outcome(lawful=False, tag=tag, event=3, expected="chat", got="code", numbers=numbers)
+    said = words.feedback(outcome, "")
+    assert (said.where, said.event) == ("", "in a graded case, which is not shown")
+    assert (said.expected, said.got, said.picture) == ("the rule's answer", "another", None)
+    assert said.question.endswith("?")
+    assert not any(name in said.rule + said.question for name in (*NAMES, "{", "}"))
 
 
 def test_a_run_without_some_requests_still_makes_sense():

@@ -47,7 +47,7 @@ RULES = {
     ),
     "first-come": (
         "The client with the lowest counter is next, not the one who has waited longest.",
-        "{other} sends more than {client}, so it is first in line more often. What does the line not know?",
+        "{other} was first in line and has had more than {client}. What does the line not know?",
     ),
     "uneven": (
         "The seat goes to the lowest counter; nobody is served who is more than one batch above it.",
@@ -97,7 +97,7 @@ BLOCKS = (
 def feedback(outcome: Outcome, where: str) -> Feedback:
     """The feedback of one outcome; ``where`` says what the picture shows, '' that nothing may be shown."""
     event, picture, numbers = "before the first `pick`, when your object was made", None, outcome.numbers
-    named = {"client": "another client", "other": "One client"}
+    named = {"other": "client A", "client": "client B"}
     if where:
         named |= {name: numbers[name] for name in named if name in numbers}
     if where and "step" in numbers:
