@@ -18,7 +18,7 @@ from autograder.checks.lab04.fair_cases import (
     graded_case,
     small_case,
 )
-from autograder.checks.lab04.fair_play import play
+from autograder.checks.lab04.fair_play import play, share_of_lead
 from autograder.checks.lab04.fair_rule import THOUGHTS, Rule
 from autograder.checks.lab04.fair_server import Case, Sent, Server
 from autograder.checks.lab04.fair_watch import evidence
@@ -287,6 +287,34 @@ def test_a_run_without_some_requests_still_makes_sense():
     outcome = run_of(fewer, MyFairness)
     assert (outcome.tag, outcome.way, outcome.lawful) == ("", 1.0, True)
     assert run_of(Case({"a": 1}, 0, 1, (50, 200), (), 3), MyFairness).lawful
+
+
+class Hesitates(MyFairness):
+    """Goes on with the client it named last, as long as that is at most ``hold`` above the lowest."""
+
+    hold, last = 0, None
+
+    def pick(self, waiting_clients):
+        lowest = min(map(self.counter.get, waiting_clients))
+        if self.last in waiting_clients and self.counter[self.last] <= lowest + self.hold:
+            waiting_clients = [self.last]
+        self.last = super().pick(waiting_clients)
+        return self.last
+
+
+def test_a_lawful_lead_is_paid_by_how_far_it_goes(runs):
+    ways = []
+    for part in (0.2, 0.6, 0.9):
+        outcomes = []
+        for case in runs:
+            Hesitates.hold = part * case.limit / case.rule().scale / 100
+            outcomes.append(run_of(case, Hesitates))
+        assert {outcome.tag for outcome in outcomes} == {"" if part < 0.25 else "uneven"}
+        ways.append(sum(outcome.way for outcome in outcomes) / len(outcomes))
+        share, note = share_of_lead(outcomes)
+        assert note.startswith("Build: all laws kept")
+        assert 0.30 <= share <= 1.0
+    assert ways[0] == 1.0 > ways[1] > ways[2] > 0.0
 
 
 def test_the_server_keeps_the_queue_so_that_no_request_is_lost():

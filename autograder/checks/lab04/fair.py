@@ -16,10 +16,10 @@ from autograder.checks.lab04.fair_cases import (
     small_case,
     tiny_case,
 )
-from autograder.checks.lab04.fair_play import play
+from autograder.checks.lab04.fair_play import play, share_of_lead
 from autograder.checks.lab04.fair_server import Case
 from autograder.checks.lab04.fair_watch import evidence, telling
-from autograder.checks.played import CASES, Outcome, judged, share_of_standard, shown_small, tag_of
+from autograder.checks.played import CASES, Outcome, judged, shown_small, tag_of
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
 from autograder.verdict import Commitments, Feedback, Score
@@ -84,7 +84,7 @@ class FairExercise(Exercise):
         rules = course.rules[self.id]
         draw = course.graded
         outcomes = judged(range(CASES), lambda n: play(graded_case(draw(self.id, n), rules, n), rules, asker))
-        share, note = share_of_standard(outcomes)
+        share, note = share_of_lead(outcomes)
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))
         points = build_points(self.points, predicted, reconciled, share)
@@ -96,7 +96,7 @@ class FairExercise(Exercise):
         rules = course.rules[self.id]
         draw = course.public
         outcomes = judged(range(4), lambda n: play(graded_case(draw(self.id, n), rules, n), rules, asker))
-        share, note = share_of_standard(outcomes)
+        share, note = share_of_lead(outcomes)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)

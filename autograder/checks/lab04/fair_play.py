@@ -3,11 +3,19 @@
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab04.fair_rule import THOUGHTS
 from autograder.checks.lab04.fair_server import Case, Replay, Server
-from autograder.checks.played import Outcome, unanswered
+from autograder.checks.played import STANDARD, Outcome, capped, unanswered
+from autograder.judge import share_of_way
 from gpulab.telemetry.events import Granted
 
 FULL = 4  # a lead of up to limit / 4 is as good as none: right code may lift a moment earlier or later
 EXPLAINED = 0.95  # of the turns that a thought must account for, to be named
+
+
+def share_of_lead(outcomes: list[Outcome]) -> tuple[float, str]:
+    """The build's share by the mean way from the limit (0) to the rule (1), and the line on it."""
+    way = sum(outcome.way for outcome in outcomes) / len(outcomes)
+    note = f"Build: all laws kept; {way:.0%} of the way from what is just allowed to the rule."
+    return capped(outcomes) or (share_of_way(way, STANDARD), note)
 
 
 class NobodyNamed(Exception):
