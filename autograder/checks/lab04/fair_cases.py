@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -75,8 +76,8 @@ def _trap(drawn: Callable[[], Case], *thoughts: str) -> Case:
     """The first case on which the naive rule and all ``thoughts`` go well beyond the limit."""
     while True:
         case = drawn()
-        runs = (first_come(case), *(by_rule(case, thought) for thought in thoughts))
-        if all(10 * run.lead > 11 * case.limit for run in runs):
+        plays = [first_come, *(partial(by_rule, thought=thought) for thought in thoughts)]
+        if all(10 * run(case).lead > 11 * case.limit for run in plays):
             return case
 
 

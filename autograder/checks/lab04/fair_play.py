@@ -28,7 +28,7 @@ class NobodyNamed(Exception):
 def play(case: Case, rules: dict, asker: Asker) -> Outcome:
     """One run through the channel. A fault ends it; a lead above the limit breaks the law, told at the end."""
     server = Server(case)
-    outcome = Outcome(ledger=server.ledger)
+    outcome = Outcome()
 
     def choose(waiting: list[str]) -> str:
         told = server.log[server.turns[-1].heard if server.turns else 0 :]
@@ -43,20 +43,23 @@ def play(case: Case, rules: dict, asker: Asker) -> Outcome:
         asker.new({"shares": case.shares, "credit": case.credit, "rules": rules})
         server.run(choose)
     except AnswerFault as fault:
+        outcome.ledger = server.ledger
         return unanswered(outcome, fault)
     except NobodyNamed as wrong:
+        outcome.ledger = server.ledger
         return _stopped(outcome, server, wrong)
     outcome.lawful = server.lead <= case.limit
     full = case.limit // FULL
     outcome.way = 1.0 if server.lead <= full else (case.limit - server.lead) / (case.limit - full)
     if outcome.way < EXPLAINED:
+        outcome.ledger = server.ledger
         _uneven(outcome, server)
     return outcome
 
 
 def _stopped(outcome: Outcome, server: Server, wrong: NobodyNamed) -> Outcome:
     waiting = server.waiting()
-    outcome.lawful, outcome.tag, outcome.event = False, wrong.tag, len(server.ledger) - 1
+    outcome.lawful, outcome.tag, outcome.event = False, wrong.tag, len(outcome.ledger) - 1
     outcome.expected, outcome.got = f"one of {', '.join(waiting)}", repr(wrong.got)
     outcome.numbers = {"step": server.step, "waiting": waiting}
     return outcome
@@ -79,7 +82,7 @@ def _uneven(outcome: Outcome, server: Server) -> None:
     outcome.got = (
         f"{turn.client}, {case.said(turn.lead)} above it; one batch is worth {case.said(case.limit)}"
     )
-    outcome.event = server.ledger.serials(Granted)[place]
+    outcome.event = outcome.ledger.serials(Granted)[place]
     outcome.numbers = {"step": turn.step, "waiting": list(turn.waiting), "client": best, "other": turn.client}
 
 

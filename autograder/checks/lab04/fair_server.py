@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from autograder.checks.lab04.fair_rule import Rule
-from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Opened
+from gpulab.telemetry.events import Claimed, Closed, Fact, Freed, Granted, Opened
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Units
 from gpulab.units import MS
@@ -94,8 +94,15 @@ class Server:
         self.turns: list[Turn] = []
         self._queues: dict[str, deque] = {client: deque() for client in case.shares}
         self._seated: list[list] = []  # number, client, tokens to make
-        self.ledger = Ledger()
-        self.ledger.append(Opened(0, SERVER, case.seats, "seat"))
+        self._facts: list[Fact] = [Opened(0, SERVER, case.seats, "seat")]
+
+    @property
+    def ledger(self) -> Ledger:
+        """The run so far, a claim a request. Made anew each time."""
+        ledger = Ledger()
+        for fact in self._facts:
+            ledger.append(fact)
+        return ledger
 
     @property
     def lead(self) -> int:
@@ -112,7 +119,7 @@ class Server:
             while len(self._seated) < self.case.seats and (waiting := self.waiting()):
                 self._seat(choose(waiting), waiting)
             self._make_tokens()
-        self.ledger.append(Closed(self.case.steps * MS))
+        self._facts.append(Closed(self.case.steps * MS))
         return self
 
     def waiting(self) -> list[str]:
@@ -120,7 +127,7 @@ class Server:
         return sorted((c for c, queue in self._queues.items() if queue), key=lambda c: self._queues[c][0][0])
 
     def _arrive(self, number: int, sent: Sent) -> None:
-        self.ledger.append(Claimed(self.step * MS, number, SERVER, 1, Units(1), f"{sent.client} {number}"))
+        self._facts.append(Claimed(self.step * MS, number, SERVER, 1, Units(1), f"{sent.client} {number}"))
         self._queues[sent.client].append((number, sent))
         self.log.append(["arrived", [sent.client]])
         self.rule.arrived(sent.client)
@@ -131,7 +138,7 @@ class Server:
         self.turns.append(Turn(self.step, tuple(waiting), client, lead, len(self.log)))
         self.rule.took(client)
         number, sent = self._queues[client].popleft()
-        self.ledger.append(Granted(self.step * MS, number, -1, 1))
+        self._facts.append(Granted(self.step * MS, number, -1, 1))
         self._seated.append([number, client, sent.output])
         self._serve(client, sent.input, 0)
 
@@ -141,7 +148,7 @@ class Server:
             made[seat[1]] = made.get(seat[1], 0) + 1
             seat[2] -= 1
             if not seat[2]:
-                self.ledger.append(Freed((self.step + 1) * MS, seat[0]))
+                self._facts.append(Freed((self.step + 1) * MS, seat[0]))
         for client, tokens in made.items():
             self._serve(client, 0, tokens)
         self._seated = [seat for seat in self._seated if seat[2]]
