@@ -297,6 +297,7 @@ TOLD = {
     "reached",
     "fork",
 }  # whose answers nobody reads, but for 02.pool's give
+TOLD |= {"arrived", "served"}  # 04.fair
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])

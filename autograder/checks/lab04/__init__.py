@@ -1,6 +1,8 @@
 """Lab 04, schedule: who runs next, and for how long."""
 
+from autograder.checks.lab04.break_order import BreakOrder
 from autograder.checks.lab04.convoy import ConvoyExercise
+from autograder.checks.lab04.fair import FairExercise
 from autograder.checks.lab04.rank import RankExercise
 from autograder.judge import Exercise
 
@@ -10,4 +12,6 @@ def exercises() -> list[Exercise]:
     return [
         ConvoyExercise(),
         RankExercise(),
+        FairExercise(),
+        BreakOrder(),
     ]

@@ -1,0 +1,58 @@
+"""The rule of 04.fair, and what is thought instead of it: counters that follow whom anybody names."""
+
+from collections.abc import Sequence
+from math import lcm
+from typing import final
+
+THOUGHTS = ("no-lift", "no-credit", "forgets-debt", "starts-anew", "reset-on-idle", "counts-requests")
+THOUGHTS += ("input-only", "output-only", "no-shares", "share-upside-down")
+
+
+@final
+class Rule:
+    """Counters of service over share; who comes back from idling is lifted to the least of those who wait, less the credit.
+
+    All numbers are whole: ``scale`` times hundredths of a token over a share. With one of ``THOUGHTS`` it is
+    a misconception instead; no-credit: lifted all the way; forgets-debt: put there, lifted or lowered;
+    starts-anew: both of these, which is what ``gpulab.serving.policies.fair`` does.
+    """
+
+    def __init__(
+        self, shares: dict[str, int], credit: int, weights: tuple[int, int], thought: str = ""
+    ) -> None:
+        self.scale, self.thought = lcm(*shares.values()), thought
+        self._per_token = {client: self.scale // share for client, share in shares.items()}
+        if thought == "no-shares":
+            self._per_token = dict.fromkeys(shares, self.scale)
+        if thought == "share-upside-down":
+            self._per_token = {client: self.scale * share for client, share in shares.items()}
+        self._weights = weights[0] * (thought != "output-only"), weights[1] * (thought != "input-only")
+        self._credit = credit * 100 * self.scale * (thought not in ("no-credit", "starts-anew"))
+        self.counter = dict.fromkeys(shares, 0)
+        self.waits = dict.fromkeys(shares, 0)
+
+    def least(self, waiting: Sequence[str]) -> str:
+        """The one with the lowest counter; of equal ones, the first."""
+        return min(waiting, key=self.counter.__getitem__)
+
+    def arrived(self, client: str) -> None:
+        """A request of ``client`` waits."""
+        others = [self.counter[name] for name, n in self.waits.items() if n]
+        if not self.waits[client] and others and self.thought not in ("no-lift", "reset-on-idle"):
+            lifted = min(others) - self._credit
+            forgets = self.thought in ("forgets-debt", "starts-anew")
+            self.counter[client] = lifted if forgets else max(self.counter[client], lifted)
+        self.waits[client] += 1
+
+    def served(self, client: str, tokens_in: int, tokens_out: int) -> None:
+        """``client`` got so many tokens."""
+        if self.thought == "counts-requests":
+            tokens_in, tokens_out = bool(tokens_in), 0
+        service = self._weights[0] * tokens_in + self._weights[1] * tokens_out
+        self.counter[client] += service * self._per_token[client]
+
+    def took(self, client: str) -> None:
+        """A request of ``client`` waits no more."""
+        self.waits[client] -= 1
+        if self.thought == "reset-on-idle" and not self.waits[client]:
+            self.counter[client] = 0
