@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from gpulab.cli.serve_alone import PAIR, REPLICAS
-from gpulab.serving import cost
+from gpulab.cli.serve_alone import REPLICAS, board
 from gpulab.serving.engine import Engine
 from gpulab.serving.fleet import Fleet, RoundRobin
 from gpulab.serving.policies.chunked import Chunked
@@ -104,7 +103,7 @@ def repeated(trace: Trace, times: int) -> Trace:
 def serve(trace: Trace, times: int = 1) -> None:
     """``trace`` under chunked on three replicas, so many times."""
     for _ in range(times):
-        ran = Service(cost.load(PAIR), "chunked", replicas=REPLICAS).run(trace)
+        ran = Service(board(), "chunked", replicas=REPLICAS).run(trace)
         if ran.fault is not None:
             raise ran.fault
 
@@ -126,8 +125,7 @@ def loops(what: str, trace: Trace, replicas: int, token_budget: int, most_share:
 
 def looped(trace: Trace, replicas: int, token_budget: int, *, leap: bool) -> list[Engine]:
     """The engines of a fleet that has served ``trace`` under chunked."""
-    board = cost.load(PAIR)
-    engines = [Engine(board, Chunked(), token_budget=token_budget, leap=leap) for _ in range(replicas)]
+    engines = [Engine(board(), Chunked(), token_budget=token_budget, leap=leap) for _ in range(replicas)]
     Fleet(engines, RoundRobin()).run(trace)
     return engines
 

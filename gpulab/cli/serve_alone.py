@@ -6,15 +6,19 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpulab.serving.cost import StepCost
 
 REPLICAS = 3
 PAIR = "llama2-7b-a100"
 
 
 def main(policy: str, trace: str) -> None:
-    """Serve ``trace`` on three replicas, and print how many MB the process had at its most, as JSON."""
-    from gpulab.serving import cost
+    """Serve ``trace`` on three replicas, and write how many MB the process had at its most, as JSON."""
     from gpulab.serving.policies.rank import RankPolicy
     from gpulab.serving.service import Service
     from gpulab.serving.traces import read_trace
@@ -26,10 +30,17 @@ def main(policy: str, trace: str) -> None:
             return job.prompt_tokens, job.generated
 
     chosen = ShortestPrompt if policy == "rank" else policy
-    ran = Service(cost.load(PAIR), chosen, replicas=REPLICAS).run(read_trace(trace))
+    ran = Service(board(), chosen, replicas=REPLICAS).run(read_trace(trace))
     if ran.fault is not None:
         raise ran.fault
-    print(json.dumps({"most_mb": most_mb()}))
+    sys.stdout.write(json.dumps({"most_mb": most_mb()}))
+
+
+def board() -> "StepCost":
+    """Llama-2-7B on an A100 without its window: of the hour's requests 8 % are longer, and all are to be served."""
+    from gpulab.serving import cost
+
+    return replace(cost.load(PAIR), window_tokens=0)
 
 
 def most_mb() -> int:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gpulab.serving.service import Ran, Service
     from gpulab.telemetry.ledger import Ledger
 
+_LIMITS = {
+    "window": "the model's window is {:,} (--window)",
+    "pool": "the whole pool of a replica serves {:,} (--blocks)",
+}
 _PERCENTILES = (50, 90, 99)
 _TIMES = {"ttft": "TTFT", "tpot": "TPOT", "latency": "E2E latency", "queued": "queueing delay"}
 
@@ -74,14 +78,21 @@ def _fault(ran: "Ran") -> dict | None:
 
 
 def _too_long(service: "Service", asked: "Demand") -> dict | None:
-    """The requests that not even an empty pool could hold, which are turned away: how many, and the first."""
+    """The requests longer than the window or the whole pool, which are turned away: how many, and the first."""
     cost = service.cost
-    most = cost.kv_blocks * cost.block_tokens + 1  # the last token's KV is never kept
+    most = cost.longest_tokens
     long = [r for r in asked.trace if r.prompt_tokens + (r.most_tokens or r.output_tokens) > most]
     if not long:
         return None
+    limit = "window" if most == cost.window_tokens else "pool"
     tokens = long[0].prompt_tokens + (long[0].most_tokens or long[0].output_tokens)
-    return {"requests": len(long), "first": long[0].id, "tokens": tokens, "pool_tokens": most}
+    return {
+        "requests": len(long),
+        "first": long[0].id,
+        "tokens": tokens,
+        "longest_tokens": most,
+        "limit": limit,
+    }
 
 
 def _percentiles(times) -> dict:
@@ -157,8 +168,8 @@ def _warn(result: dict) -> None:
     if result["too_long"]:
         long = result["too_long"]
         _say(
-            f"Turned away, {long['requests']:,} requests: request {long['first']} may come to {long['tokens']:,} tokens; the "
-            f"whole pool of a replica serves {long['pool_tokens']:,} (--blocks)."
+            f"Turned away: {long['requests']:,}, the first request {long['first']}, which may come to {long['tokens']:,} tokens; "
+            f"{_LIMITS[long['limit']].format(long['longest_tokens'])}."
         )
     if result["starved"]:
         first = result["starved"][0]

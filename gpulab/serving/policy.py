@@ -192,8 +192,9 @@ class Policy(ABC):
     Attributes:
         mixes: do prompts share steps with decodes? Otherwise a step with prompts has no decodes.
         reserves: blocks at admission: ``"prompt"`` (more are taken as it grows) or ``"most"`` (all that it
-            may ever need, as its client said). Of a request whose client did not say, ``"most"`` is what it will
-            make: no server knows that, so on such a trace the run is a bound, the *Orca (Oracle)* of Kwon et al.
+            may ever need: prompt and the most its client said, or if that was nothing the model's whole window, or the
+            pool where it is smaller). A trace whose clients say exactly what they will make gives a bound, the
+            *Orca (Oracle)* of Kwon et al.
     """
 
     mixes: bool = True

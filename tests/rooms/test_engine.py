@@ -91,6 +91,43 @@ def test_a_request_that_the_whole_pool_cannot_hold_is_turned_away_at_the_door():
     assert [f.request for f in ledger.of(Finished)] == [1]
 
 
+@pytest.mark.parametrize("policy", [Chunked, Reserving])
+def test_a_request_longer_than_the_models_window_is_turned_away_at_the_door(policy):
+    board = replace(PLAIN, window_tokens=50)
+    requests = Request(0, 3, 45, 5), Request(1, 5, 46, 5), Request(2, 5, 10, 5, 40), Request(3, 6, 10, 5, 41)
+    ledger = served(policy(), *requests, board=board)
+    assert ledger.of(Dropped) == [Dropped(5, 1, "rejected"), Dropped(6, 3, "rejected")]
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 2]
+    check(ledger)
+
+
+@pytest.mark.parametrize(("window_tokens", "longest"), [(0, 401), (50, 50), (401, 401), (500, 401)])
+def test_the_longest_request_is_the_windows_or_the_pools(window_tokens, longest):
+    assert replace(PLAIN, window_tokens=window_tokens).longest_tokens == longest
+
+
+@pytest.mark.parametrize(("window_tokens", "blocks"), [(50, 13), (0, 100), (500, 100)])
+def test_whoever_reserves_keeps_the_window_for_an_answer_of_unsaid_length_and_learns_nothing(
+    window_tokens, blocks
+):
+    """49 tokens of KV are 13 blocks of 4; without a window a request may fill the pool."""
+    seen = {}
+
+    class Looking(Policy):
+        reserves = "most"
+
+        def decide(self, view):
+            seen.update({job.id: view.blocks_to_admit(job) for job in view.waiting})
+            return Reserving().decide(view)
+
+    requests = Request(0, 0, 10, 1), Request(1, 0, 10, 30), Request(2, 0, 20, 7), Request(3, 0, 10, 9, 11)
+    ledger = served(Looking(), *requests, board=replace(PLAIN, window_tokens=window_tokens))
+    assert seen == {0: blocks, 1: blocks, 2: blocks, 3: 5}
+    assert ledger.of(Grew) == []
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 1, 2, 3]
+    check(ledger)
+
+
 @pytest.mark.parametrize("policy", [Chunked, PrefillFirst, Reserving, RequestLevel])
 def test_a_request_that_just_fits_into_the_whole_pool_is_served_by_every_way_to_reserve(policy):
     """400 tokens of KV: the last of 401 tokens is made and never kept. One more is turned away."""
