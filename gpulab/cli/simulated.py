@@ -41,7 +41,7 @@ def told(service: "Service", asked: "Demand", ran: "Ran", facts: "Ledger") -> di
         "outcomes": dict(sorted(Counter(times.outcome for times in summary.requests).items())),
         "fault": _fault(ran),
         "too_long": _too_long(service, asked),
-        **{"extrapolated": ran.extrapolated, "stretches": ran.stretches},
+        **{"extrapolated": summary.extrapolated, "steps": summary.steps},
         **{f"{name}_ns": _percentiles(getattr(summary, name)) for name in _TIMES},
         **{"window_ns": summary.window_ns, "output_tokens": summary.output_tokens},
         **{name: getattr(summary, name) for name in ("attainment", "goodput_per_s", "throughput_per_s")},
@@ -160,9 +160,9 @@ def _shares(parts: dict) -> str:
 def _warn(result: dict) -> None:
     """What its reader must know before anything is believed."""
     if result["extrapolated"]:
-        share = result["extrapolated"] / result["stretches"]
+        share = result["extrapolated"] / result["steps"]
         _say(
-            f"Extrapolated: {result['extrapolated']:,} of {result['stretches']:,} stretches of steps ({share:.1%}) are "
+            f"Extrapolated: {result['extrapolated']:,} of {result['steps']:,} steps ({share:.1%}) are "
             f"larger than what was measured of this model."
         )
     if result["too_long"]:

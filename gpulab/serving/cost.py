@@ -88,9 +88,16 @@ class StepCost:
         first, growth = self.decode_ps(1, cached_tokens)
         return steps * first + growth * (steps * (steps - 1) // 2)
 
-    def extrapolated(self, tokens: int, cached_tokens: int) -> bool:
-        """Is a step of this size beyond what was measured?"""
-        return tokens > self.most_tokens or cached_tokens > self.most_cached_tokens
+    def steps_beyond(self, tokens: int, cached_tokens: int, jobs: int, steps: int) -> int:
+        """How many of ``steps`` in a row, the last ones, are larger than what was measured.
+
+        Each computes ``tokens``; the first reads ``cached_tokens``, each later one ``jobs`` more.
+        """
+        if tokens > self.most_tokens or cached_tokens > self.most_cached_tokens:
+            return steps
+        if cached_tokens + (steps - 1) * jobs <= self.most_cached_tokens:
+            return 0
+        return steps - 1 - (self.most_cached_tokens - cached_tokens) // jobs
 
 
 def names() -> tuple[str, ...]:

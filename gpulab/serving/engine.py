@@ -18,7 +18,7 @@ from gpulab.serving.policy import Listed, Load, Policy, View
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.roster import RESOURCE, Roster
 from gpulab.serving.stretch import Stretch, leap, one_by_one
-from gpulab.telemetry.events import Closed, Grew, Opened, Stepped
+from gpulab.telemetry.events import Closed, Extrapolated, Grew, Opened, Stepped
 from gpulab.telemetry.ledger import Ledger
 
 
@@ -36,7 +36,6 @@ class Engine:
 
     Attributes:
         passes: times the loop went round (with ``leap=False`` once a step).
-        extrapolated: stretches that left the range in which the cost was measured.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Engine:
         self.cost, self.policy = cost, policy
         self.max_jobs, self.token_budget, self.leap = max_jobs, token_budget, leap
         self.ledger = ledger if ledger is not None else Ledger()
-        self.passes = self.extrapolated = 0
+        self.passes = 0
         self._roster = Roster(cost, policy.reserves, max_jobs, self.ledger)
         self._arrivals: list[Request] = []
         self._arrived = 0  # how many of them are here
@@ -222,8 +221,6 @@ class Engine:
             job = roster.views[name]._job
             if not job.evictions:
                 job.alone_ps += self.cost.step_ps(chunk, 0, job.twice_work(chunk))
-        cached = ahead.cached + ahead.steps * ahead.jobs
-        self.extrapolated += self.cost.extrapolated(ahead.tokens, cached)
         if ahead.jobs:
             for job, blocks in roster.batch.advance(ahead.steps):
                 roster.take(blocks)
@@ -235,6 +232,9 @@ class Engine:
             *(Stepped, end, RESOURCE, start, ahead.steps, ahead.jobs, ahead.cached),
             *(ahead.base_ps, ahead.slope_ps, self.cost.host_ns),
         )
+        beyond = self.cost.steps_beyond(ahead.tokens, ahead.cached, ahead.jobs, ahead.steps)
+        if beyond:
+            self.ledger.write(Extrapolated, end, RESOURCE, beyond, ahead.tokens, ahead.last_cached)
 
     def _next_ns(self) -> int | None:
         """When something comes from outside, None when nothing will; while nobody is here that is who arrives."""

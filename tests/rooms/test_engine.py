@@ -21,6 +21,7 @@ from gpulab.serving.request import Request, Trace
 from gpulab.telemetry.events import (
     Closed,
     Dropped,
+    Extrapolated,
     Finished,
     Grew,
     Preempted,
@@ -99,6 +100,27 @@ def test_a_request_longer_than_the_models_window_is_turned_away_at_the_door(poli
     assert ledger.of(Dropped) == [Dropped(5, 1, "rejected"), Dropped(6, 3, "rejected")]
     assert sorted(f.request for f in ledger.of(Finished)) == [0, 2]
     check(ledger)
+
+
+def test_steps_beyond_what_was_measured_are_facts_and_are_counted_from_the_ledger():
+    """12 tokens in the first step of 11; from the third decode on more than 13 cached tokens are read."""
+    board = replace(PLAIN, most_tokens=11, most_cached_tokens=13)
+    engines = [Engine(board, Chunked(), leap=leap) for leap in (True, False)]
+    fast, slow = (engine.run(Trace([Request(0, 0, 12, 6)])) for engine in engines)
+    assert fast.digest() == slow.digest()
+    ends = [fact.time_ns for fact in fast.of(Stepped)]
+    assert fast.of(Extrapolated) == [
+        Extrapolated(ends[0], "kv", 1, 12, 0),
+        Extrapolated(ends[1], "kv", 3, 1, 16),
+    ]
+    found = summarize(fast)
+    assert (found.steps, found.extrapolated) == (6, 4)
+    assert "4 of 6 steps were larger than what was measured" in str(found)
+    check(fast)
+    within = served(
+        Chunked(), Request(0, 0, 12, 6), board=replace(board, most_tokens=12, most_cached_tokens=16)
+    )
+    assert (within.of(Extrapolated), summarize(within).extrapolated) == ([], 0)
 
 
 @pytest.mark.parametrize(("window_tokens", "longest"), [(0, 401), (50, 50), (401, 401), (500, 401)])

@@ -316,10 +316,10 @@ def test_the_command_writes_a_spec_that_the_engine_loads_and_never_over_another(
     )
     assert (board.kv_bytes_per_token, board.date, board.window_tokens) == (131_072, "2026-11-30", 32_768)
     assert "window: " not in board.source  # that one is not the published one
-    assert (board.most_tokens, board.extrapolated(2_049, 0), board.extrapolated(2_048, 0)) == (
+    assert (board.most_tokens, board.steps_beyond(2_049, 0, 1, 3), board.steps_beyond(2_048, 0, 1, 3)) == (
         2_048,
-        True,
-        False,
+        3,
+        0,
     )
     assert "held-out error" in board.badge and "profile_rtx4090_llama31-8b_dense.csv.gz" in board.source
     before = out.read_text()
