@@ -182,8 +182,7 @@ def summarize(
     """The numbers of ``ledger``. ``slo``: for all requests, or by tenant; a tenant without one is promised nothing.
 
     ``waiting``, ``accounts``: its gauges where the caller has them, the second and of each level the first over the
-    whole run; else they are read here.
-    Cost: a few passes over the ledger, and a look at each step.
+    whole run; else they are read here. Cost: a few passes over the ledger, and a look at each step.
 
     Raises:
         BrokenLaw: the ledger contradicts itself; the audit says where first.
