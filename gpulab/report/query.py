@@ -82,7 +82,8 @@ class Found:
             return format_ns(round(self.value))
         if self.unit == "share":
             return f"{float(100 * self.value):.4g} %"
-        text = f"{self.value:,}" if self.value.denominator == 1 else f"{float(self.value):,.4g}"
+        exact = self.value.denominator == 1
+        text = f"{int(self.value):,}" if exact else f"{float(self.value):,.4g}"
         return f"{text} {self.unit}"
 
     def __repr__(self) -> str:
