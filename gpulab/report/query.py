@@ -218,7 +218,7 @@ def _made(verb: str, values: list, percent: float = 0) -> Fraction:
 def _holds(row: dict, column: str, name: str, value: object) -> bool:
     """Is ``row[column]`` so? What is not there, or of another kind, is not, and is not *is not*."""
     has = row[column]
-    if has is None or (type(has) is str) != (type(value) is str):
+    if not isinstance(has, str | int | Fraction) or (type(has) is str) != (type(value) is str):
         return False
     return OPERATORS[name](has, value)
 

@@ -1,9 +1,12 @@
 """The sheet of 07.claims: five claims that hold, and each misconception in one of them."""
 
+from functools import cache
+
 from sheets import Sheet, Wrong
 
 from autograder.checks import exercises
 from autograder.checks.lab07.claim_runs import MINUTES
+from autograder.course import Course
 from gpulab.units import SECOND
 
 END_NS = 2 * MINUTES * 60 * SECOND
@@ -23,8 +26,14 @@ def halves(table, make, shift_ns):
     return [*after, ["minus"], *before]
 
 
+@cache
+def judged(course_id, learner):
+    """The runs of ``learner``: drawn without the secret, so the name of the course is enough."""
+    return exercises()["07.claims"].puzzle(Course(course_id, b"", {}), learner)
+
+
 def right(course, learner):
-    return stated(exercises()["07.claims"].puzzle(course, learner))
+    return stated(judged(course.course_id, learner))
 
 
 def stated(runs):
@@ -64,7 +73,7 @@ def instead(name, change):
     """Right claims but for ``name``, which ``change(runs, claim)`` makes."""
 
     def answers(course, learner):
-        runs = exercises()["07.claims"].puzzle(course, learner)
+        runs = judged(course.course_id, learner)
         claims = stated(runs)
         return claims | {name: change(runs, claims[name])}
 
@@ -101,7 +110,9 @@ def of_tenant(name):
 
 
 def winner(runs):
-    return min(runs.lost_points, key=lambda tenant: (runs.lost_points[tenant], tenant))
+    """Who loses nothing and keeps most."""
+    kept = runs.kept("run")
+    return max((tenant for tenant in kept if tenant != runs.loser), key=kept.get)
 
 
 def few(runs, was):
@@ -134,13 +145,6 @@ CLAIMS = Sheet(
         "best-tenant": Wrong(
             instead("loser", of_tenant(winner)), 0.8, 0.8, "best-tenant", "The sentence says customers"
         ),
-        "everybody": Wrong(
-            instead("loser", of_tenant(lambda runs: None)),
-            0.8,
-            0.8,
-            "best-tenant",
-            "everybody, not one tenant",
-        ),
         "few-events": Wrong(instead("wait", few), 0.8, 0.8, "few-events", "rests on"),
         "same-twice": Wrong(same_twice, 0.8, 0.8, "same-twice", "asks what loser asks"),
         "one-run": Wrong(instead("other", one_run), 0.8, 0.8, "wrong-gauge", "does not look there"),
@@ -150,10 +154,6 @@ CLAIMS = Sheet(
             0.8,
             "wrong-value",
             "lies between",
-        ),
-        "no-such-column": Wrong(
-            instead("room", lambda runs, was: [was[0], [["rows", "account"], ["sum", "idle"]], *was[2:]]),
-            *(0.8, 0.8, "no-query", "no column 'idle'"),
         ),
     },
     constants=(

@@ -160,3 +160,4 @@ def test_text_and_numbers_never_compare(runs):
     for name in ("is", "is not", "<", ">="):
         assert asked(runs, REQUESTS, ["where", "tenant", name, 3], ["count"]).value == 0
         assert asked(runs, REQUESTS, ["where", "ttft_ns", name, "x"], ["count"]).value == 0
+        assert asked(runs, ["rows", "Claimed"], ["where", "shape", name, 3], ["count"]).value == 0

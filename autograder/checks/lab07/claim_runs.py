@@ -14,7 +14,7 @@ from gpulab.serving.request import Trace
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS, SECOND
 
-MINUTES = 4
+MINUTES = 3
 TIGHT = ("chat", "batch")  # code has what its bursts need either way
 TIGHT_BLOCKS = 520  # the longest request of the model's window takes 512
 LOST_POINTS, NEXT_POINTS = 5, 2  # what the tight share costs its tenant at least, and any other one at most
@@ -23,7 +23,7 @@ _TRIES = 20
 
 @final
 class Runs:
-    """Requests of four minutes, both shifts after two, served twice.
+    """Requests of three minutes, both shifts half-way, served twice.
 
     Attributes:
         case: the learner's case, at a quarter of the rates. tight: the tenant with ``TIGHT_BLOCKS``.
