@@ -84,7 +84,9 @@ def practised(course, learner):
     """One value of the practice runs, of those that are not the judged ones' by accident."""
     house = stated(exercises()["07.claims"].puzzle(course, "", 0))
     claims = right(course, learner)
-    name = next(name for name in ("wait", "host") if abs(house[name][2] / claims[name][2] - 1) > 0.02)
+    name = next(
+        name for name in ("wait", "host", "room", "loser") if abs(house[name][2] / claims[name][2] - 1) > 0.02
+    )
     sentence, query, _, unit = claims[name]
     return claims | {name: [sentence, query, house[name][2], unit]}
 
