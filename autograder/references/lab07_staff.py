@@ -75,7 +75,7 @@ class StaffPolicy(Policy):
 def staff_plan(case: Case) -> dict:
     """Everybody everywhere; batch and code with as many blocks as leave chat its second."""
     whole = case.cost.kv_blocks
-    shares = {"code": 2000, "batch": 1000}
+    shares = {"code": 1200, "batch": 600}
     serves = {"chat": whole - sum(shares.values()), **shares}
     return {
         "devices": [{"serves": dict(serves), "max_jobs": MOST_JOBS} for _ in range(DEVICES)],
