@@ -193,7 +193,11 @@ def attainment(result: Result) -> dict[str, Fraction]:
 
 def weighted(result: Result) -> Fraction:
     """The tenants' attainments, chat three times and code twice as heavy as batch."""
-    shares = attainment(result)
+    return weighed(attainment(result))
+
+
+def weighed(shares: Mapping[str, Fraction]) -> Fraction:
+    """The same of attainments."""
     return sum(WEIGHTS[tenant] * shares[tenant] for tenant in TENANTS) / sum(WEIGHTS.values())
 
 
