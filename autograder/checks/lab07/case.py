@@ -98,14 +98,14 @@ def drawn(draw: Random, case: Case, shift: str) -> tuple[Trace, tuple[tuple[int,
         "code": bursts(draw, rates["code"], end, doubled),
         "batch": folders(draw, rates["batch"], end),
     }
-    rows = []
+    rows, window = [], case.cost.longest_tokens
     for tenant, times in arrivals.items():
+        longest = window - MOST_TOKENS[tenant]  # older turns and files are left out, as clients do
         prompts, outputs = (Deck(draw, table) for table in LENGTHS[tenant])
         for at in times:
             longer = 2 if tenant == "code" and ours and case.ours == "longer prompts" and at >= half else 1
-            rows.append(
-                (at, tenant, max(1, prompts.deal() * longer), outputs.deal(), draw.randrange(1 << 20))
-            )
+            prompt = min(max(1, prompts.deal() * longer), longest)
+            rows.append((at, tenant, prompt, outputs.deal(), draw.randrange(1 << 20)))
     rows.sort()
     promised = {tenant: slo.ttft_ns or 0 for tenant, slo in case.promises.items()}
     trace = Trace(
