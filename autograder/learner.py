@@ -7,8 +7,10 @@ verdict. The notes live as long as the kernel; a restart and run-all makes the s
 
 import os
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from types import SimpleNamespace
 
+from autograder import memo
 from autograder.answerer import serve
 from autograder.channel import InProcess
 from autograder.checks import exercises, texts
@@ -26,6 +28,7 @@ __all__ = [
     "answer",
     "blocks",
     "check",
+    "finding",
     "hint",
     "learner",
     "look_over",
@@ -163,6 +166,32 @@ def answer(exercise: str, **fields: object) -> None:
         print(f"Still open: {', '.join(missing)}.")
 
 
+def finding(
+    id: str,
+    sentence: str | None = None,
+    query: list | None = None,
+    value: float | None = None,
+    unit: str | None = None,
+) -> None:
+    """Note one claim of 07.claims: a sentence, the query behind it, its value and unit. Again with an id replaces it."""
+    claims = _exercise("07.claims")
+    if id not in claims.fields:
+        print(f"{claims.id}: there is no claim {id!r}; there are: {', '.join(claims.fields)}.")
+        return
+    if None in (sentence, query, value, unit):
+        print(f"{claims.id}: {id} is not claimed yet.")
+        return
+    number = float(value) if isinstance(value, Fraction) else value
+    noted = as_judged(claims.id, {id: [sentence, query, number, unit]})
+    if noted:
+        _desk.answered.setdefault(claims.id, {}).update(noted)
+        left = [name for name in claims.fields if name not in _desk.answered[claims.id]]
+        print(
+            f"{claims.id}: noted {id}. "
+            + (f"Still open: {', '.join(left)}." if left else "All five are there.")
+        )
+
+
 def check(exercise: str, make: Callable | None = None) -> "Shown | None":
     """Check ``exercise``. For a build hand in your class or function; the result is shown as text and picture.
 
@@ -188,7 +217,12 @@ def check(exercise: str, make: Callable | None = None) -> "Shown | None":
 
 def look_over(exercise: str, text: str | None = None) -> None:
     """Say of a written answer how long it is and which technical words it does not explain; never a mark."""
-    print("\n".join(looked_over(exercise, text)))
+    lines = looked_over(exercise, text)
+    if exercise == "07.memo":  # its numbers are claims, filled in as they are recomputed
+        claims = _exercise("07.claims")
+        runs = claims.puzzle(Course.at_hand(), _desk.name)
+        lines += memo.looked_over(text, _desk.answered.get(claims.id, {}), runs)
+    print("\n".join(lines))
 
 
 def variant(exercise: str, size: str = "") -> "Practice":

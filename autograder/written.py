@@ -5,7 +5,10 @@ Prose gets its marks from a person (nbgrader's form grader), by the rubric besid
 
 import re
 
-LENGTHS = {"01.sentence": (80, 150)}  # words, fewest and most; one entry a written answer
+LENGTHS = {
+    "01.sentence": (80, 150),
+    "07.memo": (250, 400),
+}  # words, fewest and most; one entry a written answer
 
 # Words that somebody outside the field would stop at, as patterns at the start of a word.
 TECHNICAL = (

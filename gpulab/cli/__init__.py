@@ -7,6 +7,7 @@ imports go inside the function, so that ``gpulab --help`` stays quick.
 import typer
 
 from gpulab.cli import (
+    bench,
     calibrate,
     capacity,
     compare,
@@ -19,6 +20,7 @@ from gpulab.cli import (
     published,
     replay,
     report,
+    sensitivity,
     simulate,
     swap,
 )
@@ -44,5 +46,7 @@ app.command()(command(swap.swap, Served, swap.Swapping, Sweeping))
 app.command()(report.report)
 app.command()(fit.fit)
 app.command()(fidelity.fidelity)
+app.command()(sensitivity.sensitivity)
+app.command()(bench.bench)
 # What typer does not know is JupyterLab's: `gpulab lab --ServerApp.ip=0.0.0.0` goes through.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(lab.lab)

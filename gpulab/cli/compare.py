@@ -126,7 +126,7 @@ def _show(result: dict) -> None:
             said = f"{name}: {len(row['faults'])} of {seeds} runs ended early. {row['faults'][0]}"
             console.print(said, highlight=False, markup=False, soft_wrap=True)
         if row["extrapolated"]:
-            said = f"{name}: {row['extrapolated']:,} stretches of steps are larger than what was measured."
+            said = f"{name}: {row['extrapolated']:,} steps are larger than what was measured."
             console.print(said, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -30,6 +30,9 @@ def fit(
         int, typer.Option(min=1, help="KV blocks of 16 tokens that the server has.")
     ] = 1_000,
     host_gap_ms: Annotated[float, typer.Option(min=0, help="The host's time before each step.")] = 0.0,
+    window: Annotated[
+        int, typer.Option(min=0, help="Most tokens of prompt and answer.", show_default="the model's")
+    ] = 0,
     date: Annotated[str, typer.Option(help="When it was measured.", show_default="the newest file's")] = "",
     force: Annotated[bool, typer.Option(help="Write over an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The fit as one JSON object.")] = False,
@@ -42,6 +45,7 @@ def fit(
     given = Pair(
         *(model, gpu, tuple(only or ()), kv_blocks, date, "KV blocks as given"),
         host_ns=round(host_gap_ms * 1e6),
+        window_tokens=window,
     )
     try:
         if out is not None and out.exists() and not force:

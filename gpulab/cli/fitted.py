@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpulab.cli.pairs import Pair
+from gpulab.cli.pairs import WINDOWS, Pair
 from gpulab.errors import SpecFault
 from gpulab.serving import fit as fitting
 from gpulab.serving.profiles import SHAPES, Shape
@@ -26,6 +26,9 @@ def shape_of(text: str) -> tuple[str, Shape]:
 
 def spec_of(pair: Pair, shape: Shape, found: fitting.Fitted, files: tuple[Path, ...]) -> str:
     """The text of the file that ``gpulab.serving.cost.load`` reads: whole picoseconds, and whence they come."""
+    published, whence = WINDOWS.get(pair.model, (0, ""))
+    window = pair.window_tokens or published
+    note = f"{pair.note}; window: {whence}" if whence and window == published else pair.note
     newest = max(path.stat().st_mtime for path in files)
     a, w, g, e, c = (round(value * 1e9) for value in found.bent.coefficients)
     rows = {
@@ -34,9 +37,10 @@ def spec_of(pair: Pair, shape: Shape, found: fitting.Fitted, files: tuple[Path, 
         **{"host_ns": pair.host_ns, "kv_blocks": pair.kv_blocks, "block_tokens": 16},
         "kv_bytes_per_token": shape.kv_bytes_per_token,
         **{"most_tokens": found.most_tokens, "most_cached_tokens": found.most_cached_tokens},
+        "window_tokens": window,
         "badge": f"fitted to measured kernels, held-out error {found.bent.error:.1%}",
         "date": pair.date or datetime.fromtimestamp(newest, UTC).date().isoformat(),
-        "source": f"{', '.join(path.name for path in files)}; {pair.note}",
+        "source": f"{', '.join(path.name for path in files)}; {note}",
     }
     return "".join(
         f"{name} = {json.dumps(value, ensure_ascii=False) if isinstance(value, str) else f'{value:_}'}\n"

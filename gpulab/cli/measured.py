@@ -194,7 +194,7 @@ def compared(run: Measured, cost: StepCost, *, max_jobs: int, token_budget: int)
         "badge": cost.badge,
         "kv_blocks": cost.kv_blocks,
         "host_ns": cost.host_ns,
-        "extrapolated_stretches": engine.extrapolated,
+        "extrapolated_steps": summary.extrapolated,
         "rows": {
             name: {"measured_ns": round(was), "simulated_ns": round(came), "error": float(came / was) - 1}
             for name, (was, came) in pairs.items()

@@ -10,6 +10,7 @@ class Pair:
     Attributes:
         only: parts of the names of its tables. kv_blocks: what a server had, see ``note``. host_ns: its gap.
         date: of the measurements, as far as their publishers say. note: where the two numbers come from.
+        window_tokens: the most that prompt and answer may have; 0: that of ``WINDOWS``, if the model is there.
     """
 
     model: str
@@ -19,7 +20,20 @@ class Pair:
     date: str
     note: str
     host_ns: int = 0
+    window_tokens: int = 0
 
+
+# The context that a model was published with, prompt and answer, and where.
+_LLAMA_2 = "Touvron et al., Llama 2 (arXiv 2307.09288), table 1"
+WINDOWS = {
+    "Llama-2-7B": (4_096, _LLAMA_2),
+    "Llama-2-70B": (4_096, _LLAMA_2),
+    "Llama-3-8B": (8_192, "model card of Meta Llama 3, context length"),
+    "Llama-3.1-8B": (
+        131_072,
+        "max_position_embeddings of Meta's config.json of Llama-3.1-8B; the card says 128k",
+    ),
+}
 
 _VIDUR = "2024-11, Vidur's linear layers; 2026, NVIDIA's attention (aiconfigurator-core 0.12.0)"
 _NVIDIA = "2026 (aiconfigurator-core 0.12.0)"

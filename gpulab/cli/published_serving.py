@@ -53,7 +53,7 @@ def batching() -> Iterator[Row]:
     for seats, expected in ((8, 2.72), (32, 4.06)):
         outputs = exponential_lengths(200, 100 * seats)
         random.Random(f"batching/{seats}").shuffle(outputs)
-        trace = Trace(Request(name, 0, 1, output) for name, output in enumerate(outputs))
+        trace = Trace(Request(name, 0, 1, output, output) for name, output in enumerate(outputs))
         ends = [
             Engine(step_cost(constant_ps=10**10), policy, max_jobs=seats).run(trace).end_ns
             for policy in (RequestLevel(), Reserving())
@@ -83,7 +83,7 @@ def mix_served(plan: str) -> Ledger:
     """500 requests of the drawn chat mix on OPT-13B, with the 15,700 slots of an A100-40 (PagedAttention, table 1).
 
     ``plan`` is one of ``memory.reservation.PLANS``, and reserves what it does there, in blocks anywhere: the buddy's
-    places are left out. Requests wait for blocks, and large batches make longer steps.
+    places are left out. What it reserves each client says; of *oracle* that is the answer's true length. Requests wait for blocks, and large batches make longer steps.
     """
     paged = plan == "paged"
     trace = Trace(

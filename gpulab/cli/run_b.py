@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from gpulab.serving.cost import StepCost
 from gpulab.serving.request import Request, Trace
+from gpulab.telemetry.ledger import Ledger
 
+FITTED = 0.9943  # what `gpulab fidelity --all` fits and prints: the factor on every step's time
 _MOST = 4_096
 _SCALED = ("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_token_ps")
 _QUANTILES = (50, 90, 99)
@@ -91,15 +93,21 @@ def scaled(cost: StepCost, factor: float) -> StepCost:
     return replace(cost, **{name: getattr(cost, name) * parts // 10_000 for name in _SCALED})
 
 
-def quantiles(row: Row, trace: Trace, cost: StepCost) -> dict[str, tuple[float, float]]:
-    """``{"ttft p50": (Vidur's, ours) …}`` for the nine quantiles of ``row``."""
-    from gpulab.report.metrics import Distribution, summarize
+def served(row: Row, trace: Trace, cost: StepCost) -> Ledger:
+    """``trace`` as ``row`` has it served."""
     from gpulab.serving.engine import Engine
     from gpulab.serving.policies.chunked import Chunked
     from gpulab.serving.policies.prefill_first import PrefillFirst
 
     policy, budget = (Chunked(), 512) if row.chunked else (PrefillFirst(), 4_096)
-    times = summarize(Engine(cost, policy, max_jobs=128, token_budget=budget).run(trace)).requests
+    return Engine(cost, policy, max_jobs=128, token_budget=budget).run(trace)
+
+
+def quantiles(row: Row, trace: Trace, cost: StepCost) -> dict[str, tuple[float, float]]:
+    """``{"ttft p50": (Vidur's, ours) …}`` for the nine quantiles of ``row``."""
+    from gpulab.report.metrics import Distribution, summarize
+
+    times = summarize(served(row, trace, cost)).requests
     ours = {
         "ttft": [one.ttft_ns / 1e9 for one in times],
         "tpot": [(one.latency_ns - one.ttft_ns) / 1e6 / one.output_tokens for one in times],

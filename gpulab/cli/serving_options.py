@@ -72,7 +72,7 @@ class Served:
     ]
     model: Annotated[
         str, typer.Option(help="A model, a pair of model and GPU (llama2-7b-a100), or a .toml file.")
-    ] = "llama2-7b-a100"
+    ] = "llama3-8b-a100"
     gpu: Annotated[str | None, typer.Option(help="The GPU, where a model has several.")] = None
     replicas: Annotated[int, typer.Option(min=1, help="Replicas, each on a GPU of its own.")] = 1
     router: Annotated[
@@ -92,6 +92,14 @@ class Served:
     token_budget: Annotated[int, typer.Option(min=1, help="Tokens that a step computes at most.")] = 2048
     blocks: Annotated[
         int | None, typer.Option(min=1, help="KV blocks of a replica.", show_default="the model's")
+    ] = None
+    window: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Tokens of prompt and answer at most; 0: what the pool holds.",
+            show_default="the model's",
+        ),
     ] = None
     host_gap: Annotated[
         str | None,
@@ -127,6 +135,7 @@ class Served:
         """The pair of model and GPU, with the numbers that were set."""
         found = cost_of(self.model, self.gpu)
         found = found if self.blocks is None else replace(found, kv_blocks=self.blocks)
+        found = found if self.window is None else replace(found, window_tokens=self.window)
         return found if self.host_gap is None else replace(found, host_ns=parse_ns(self.host_gap))
 
     def service(self, policy: str) -> "Service":

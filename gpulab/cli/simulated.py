@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gpulab.serving.service import Ran, Service
     from gpulab.telemetry.ledger import Ledger
 
+_LIMITS = {
+    "window": "the model's window is {:,} (--window)",
+    "pool": "the whole pool of a replica serves {:,} (--blocks)",
+}
 _PERCENTILES = (50, 90, 99)
 _TIMES = {"ttft": "TTFT", "tpot": "TPOT", "latency": "E2E latency", "queued": "queueing delay"}
 
@@ -37,7 +41,7 @@ def told(service: "Service", asked: "Demand", ran: "Ran", facts: "Ledger") -> di
         "outcomes": dict(sorted(Counter(times.outcome for times in summary.requests).items())),
         "fault": _fault(ran),
         "too_long": _too_long(service, asked),
-        **{"extrapolated": ran.extrapolated, "stretches": ran.stretches},
+        **{"extrapolated": summary.extrapolated, "steps": summary.steps},
         **{f"{name}_ns": _percentiles(getattr(summary, name)) for name in _TIMES},
         **{"window_ns": summary.window_ns, "output_tokens": summary.output_tokens},
         **{name: getattr(summary, name) for name in ("attainment", "goodput_per_s", "throughput_per_s")},
@@ -74,14 +78,21 @@ def _fault(ran: "Ran") -> dict | None:
 
 
 def _too_long(service: "Service", asked: "Demand") -> dict | None:
-    """The requests that not even an empty pool could hold, which are turned away: how many, and the first."""
+    """The requests longer than the window or the whole pool, which are turned away: how many, and the first."""
     cost = service.cost
-    most = cost.kv_blocks * cost.block_tokens + 1  # the last token's KV is never kept
+    most = cost.longest_tokens
     long = [r for r in asked.trace if r.prompt_tokens + (r.most_tokens or r.output_tokens) > most]
     if not long:
         return None
+    limit = "window" if most == cost.window_tokens else "pool"
     tokens = long[0].prompt_tokens + (long[0].most_tokens or long[0].output_tokens)
-    return {"requests": len(long), "first": long[0].id, "tokens": tokens, "pool_tokens": most}
+    return {
+        "requests": len(long),
+        "first": long[0].id,
+        "tokens": tokens,
+        "longest_tokens": most,
+        "limit": limit,
+    }
 
 
 def _percentiles(times) -> dict:
@@ -149,16 +160,16 @@ def _shares(parts: dict) -> str:
 def _warn(result: dict) -> None:
     """What its reader must know before anything is believed."""
     if result["extrapolated"]:
-        share = result["extrapolated"] / result["stretches"]
+        share = result["extrapolated"] / result["steps"]
         _say(
-            f"Extrapolated: {result['extrapolated']:,} of {result['stretches']:,} stretches of steps ({share:.1%}) are "
+            f"Extrapolated: {result['extrapolated']:,} of {result['steps']:,} steps ({share:.1%}) are "
             f"larger than what was measured of this model."
         )
     if result["too_long"]:
         long = result["too_long"]
         _say(
-            f"Turned away, {long['requests']:,} requests: request {long['first']} may come to {long['tokens']:,} tokens; the "
-            f"whole pool of a replica serves {long['pool_tokens']:,} (--blocks)."
+            f"Turned away: {long['requests']:,}, the first request {long['first']}, which may come to {long['tokens']:,} tokens; "
+            f"{_LIMITS[long['limit']].format(long['longest_tokens'])}."
         )
     if result["starved"]:
         first = result["starved"][0]

@@ -19,7 +19,7 @@ from gpulab.report.fairness import Gap, jain
 from gpulab.report.served import OF_REQUESTS, Requests
 from gpulab.report.tokens import Tokens
 from gpulab.report.waiting import Waited, Waiting
-from gpulab.telemetry.events import Arrived, Opened, Stepped
+from gpulab.telemetry.events import Arrived, Extrapolated, Opened, Stepped
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import SECOND
 
@@ -108,7 +108,7 @@ class Summary:
     ``window_ns``: from the first arrival to the end of the ledger; rates are over it. ``kept``: finished requests
     that kept their SLO, None when none was given. ``occupancy``: held units of the capacity, for each resource that
     has one of its own. ``hit_rate``: reused tokens of those that jobs needed. ``jobs``: jobs in a step, weighted by
-    its time. ``jain``: Jain's index of the tenants' service, 1 when equal; ``service_gap``: see ``fairness``.
+    its time. ``steps``: of them, ``extrapolated`` were larger than what was measured. ``jain``: Jain's index of the tenants' service, 1 when equal; ``service_gap``: see ``fairness``.
     """
 
     requests: tuple[Times, ...]
@@ -126,6 +126,8 @@ class Summary:
     service_gap: int | None
     occupancy: dict[str, float]
     hit_rate: Fraction | None
+    steps: int
+    extrapolated: int
 
     def of(self, tenant: str) -> tuple[Times, ...]:
         """The requests of ``tenant``."""
@@ -165,6 +167,8 @@ class Summary:
         rows = [f"{len(self.requests):,} requests, {self.finished:,} finished in {self.window_ns:,} ns"]
         names = ("ttft", "tpot", "gaps", "latency", "queued", "slowdown")
         rows += [f"{name}: {getattr(self, name)!r}" for name in names]
+        if self.extrapolated:
+            rows.append(f"{self.extrapolated:,} of {self.steps:,} steps were larger than what was measured")
         return "\n".join(rows)
 
 
@@ -178,8 +182,7 @@ def summarize(
     """The numbers of ``ledger``. ``slo``: for all requests, or by tenant; a tenant without one is promised nothing.
 
     ``waiting``, ``accounts``: its gauges where the caller has them, the second and of each level the first over the
-    whole run; else they are read here.
-    Cost: a few passes over the ledger, and a look at each step.
+    whole run; else they are read here. Cost: a few passes over the ledger, and a look at each step.
 
     Raises:
         BrokenLaw: the ledger contradicts itself; the audit says where first.
@@ -211,6 +214,8 @@ def summarize(
         service_gap=gap.largest,
         occupancy=_occupancy(ledger, accounts or {}),
         hit_rate=Fraction(found, needed) if needed else None,
+        steps=tokens.steps,
+        extrapolated=sum(fact.steps for fact in ledger.of(Extrapolated)),
     )
 
 

@@ -11,6 +11,7 @@ from gpulab.report.tokens import Tokens
 from gpulab.telemetry.events import (
     Claimed,
     Closed,
+    Extrapolated,
     Fact,
     Finished,
     Freed,
@@ -22,7 +23,8 @@ from gpulab.telemetry.events import (
 REQUEST_LAWS = {
     "request": "a request arrives once, with an owner of its own; only one that is served works, is preempted or finishes",
     "ended": "every request ends once, before the ledger is closed",
-    "steps": "a stretch begins when the one before it is over, and ends when its own numbers say",
+    "steps": "a stretch begins when the one before it is over, and ends when its own numbers say; of its steps it may say once, as "
+    "it ends, that the last ones were extrapolated",
     "batch": "every job that is ready makes one token a step, and reads the tokens that it holds",
     "tokens": "a token is computed or reused once; what a job made is what its steps and prompts gave it",
     "holding": "a job works only while its owner holds something",
@@ -41,12 +43,15 @@ class RequestBooks:
         self._grants: Counter = Counter()  # owner -> grants that it holds
         self._owners: dict[int, str] = {}
         self._empty: dict[str, Served] = {}  # jobs whose owners hold nothing, by owner
+        self._said: dict[
+            str, Stepped
+        ] = {}  # the last stretch of which something was extrapolated, by resource
         self._begun = self._over = False
 
     def note(self, serial: int, fact: Fact) -> Found | None:
         """Take ``fact`` down, or say which law it breaks."""
         if not self._begun:
-            self._begun = type(fact) is Stepped or type(fact) in OF_REQUESTS_ALONE
+            self._begun = type(fact) in (Stepped, Extrapolated) or type(fact) in OF_REQUESTS_ALONE
         if self._over or not self._begun:
             return None
         found = self._judge(serial, fact)
@@ -56,6 +61,8 @@ class RequestBooks:
     def _judge(self, serial: int, fact: Fact) -> Found | None:
         if type(fact) is Stepped:
             return self._step(serial, fact)
+        if type(fact) is Extrapolated:
+            return self._extrapolate(fact)
         try:
             served = self._requests.note(serial, fact)
         except BrokenLaw as broken:
@@ -112,6 +119,19 @@ class RequestBooks:
                     (("request", served.arrived.request),),
                 )
         return None
+
+    def _extrapolate(self, fact: Extrapolated) -> Found | None:
+        """Said of the last stretch there, at its end, of no more steps than it has, and once."""
+        stretches = self._stretches.get(fact.resource)
+        last = stretches.facts[-1] if stretches else None
+        if last is None or last.time_ns != fact.time_ns or self._said.get(fact.resource) is last:
+            words = f"steps of {fact.resource!r} are called extrapolated, and no stretch there ends"
+        elif not 1 <= fact.steps <= last.steps:
+            words = f"{fact.steps:,} of {last.steps:,} steps are called extrapolated"
+        else:
+            self._said[fact.resource] = last
+            return None
+        return "steps", words, self._jobs_at(fact.resource)
 
     def _jobs_at(self, resource: str, most: int = 3) -> tuple:
         """The first few jobs that are served at ``resource``, for the story."""

@@ -54,6 +54,8 @@ def _numbers(numbers: Summary) -> Iterator[str]:
         ("Jain's index of the tenants' service", _number(numbers.jain)),
         *((f"held share of {plain(name)}", _number(share)) for name, share in numbers.occupancy.items()),
     )
+    if numbers.extrapolated:
+        rates += (("steps larger than what was measured", f"{numbers.extrapolated:,} of {numbers.steps:,}"),)
     yield framed(Table("What was served", ("what", "value"), rates, frozenset(("value",))))
     rows = tuple(
         (name, f"{found.count:,}", *(show(found.percentile(p)) for p in (50, 90, 99, 100)))

@@ -52,6 +52,7 @@ class Tokens:
         self.jobs: dict[int, Job] = {}
         self.batches: dict[str, Batch] = {}
         self.gaps: Counter = Counter()
+        self.steps = 0  # all of them
         self.sizes: Counter = Counter()  # jobs that made a token in a step -> nanoseconds
         self.service: Counter = Counter()  # tenant -> weighted tokens, see fairness
 
@@ -99,6 +100,7 @@ class Tokens:
 
     def _step(self, fact: Stepped) -> Wrong:
         batch = self.batches.setdefault(fact.resource, Batch())
+        self.steps += fact.steps
         self.sizes[fact.jobs] += fact.time_ns - fact.start_ns
         if fact.jobs == 0:
             return None

@@ -20,7 +20,9 @@ _FOLDER = Path(__file__).with_name("models")
 _WHOLE = (
     *("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_token_ps", "host_ns"),
     *("kv_blocks", "block_tokens", "kv_bytes_per_token", "most_tokens", "most_cached_tokens"),
+    "window_tokens",
 )
+_MAY_LACK = {"window_tokens": 0, "badge": "", "date": ""}
 _TEXTS = ("model", "gpu", "source", "badge", "date")
 
 
@@ -36,6 +38,7 @@ class StepCost:
         kv_blocks, block_tokens: the pool of KV blocks. kv_bytes_per_token: what one token keeps.
         most_tokens, most_cached_tokens: the range of T and KV of the measurements; beyond it a step is
             *extrapolated*.
+        window_tokens: the model's context, the most tokens that prompt and answer may have; 0: not stated.
         source: where the coefficients come from. badge, date: how good they are, when was measured.
     """
 
@@ -55,6 +58,13 @@ class StepCost:
     source: str
     badge: str = ""
     date: str = ""
+    window_tokens: int = 0
+
+    @property
+    def longest_tokens(self) -> int:
+        """The most tokens of a request, prompt and answer: the window, or what the whole pool holds if that is less."""
+        pool = self.kv_blocks * self.block_tokens + 1  # the last token's KV is never kept
+        return min(self.window_tokens or pool, pool)
 
     @property
     def host_ps(self) -> int:
@@ -78,9 +88,16 @@ class StepCost:
         first, growth = self.decode_ps(1, cached_tokens)
         return steps * first + growth * (steps * (steps - 1) // 2)
 
-    def extrapolated(self, tokens: int, cached_tokens: int) -> bool:
-        """Is a step of this size beyond what was measured?"""
-        return tokens > self.most_tokens or cached_tokens > self.most_cached_tokens
+    def steps_beyond(self, tokens: int, cached_tokens: int, jobs: int, steps: int) -> int:
+        """How many of ``steps`` in a row, the last ones, are larger than what was measured.
+
+        Each computes ``tokens``; the first reads ``cached_tokens``, each later one ``jobs`` more.
+        """
+        if tokens > self.most_tokens or cached_tokens > self.most_cached_tokens:
+            return steps
+        if cached_tokens + (steps - 1) * jobs <= self.most_cached_tokens:
+            return 0
+        return steps - 1 - (self.most_cached_tokens - cached_tokens) // jobs
 
 
 def names() -> tuple[str, ...]:
@@ -103,7 +120,7 @@ def load(name: str | Path) -> StepCost:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise SpecFault(f"{path} is no TOML file: {wrong}") from None
-    fields = {"badge": "", "date": "", **found}
+    fields = {**_MAY_LACK, **found}
     for field in (*_WHOLE, *_TEXTS):
         kind = int if field in _WHOLE else str
         value = fields.get(field)

@@ -6,6 +6,8 @@ long a stretch lasts is the only thing in which ``leap=True`` and ``leap=False``
 """
 
 import heapq
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 from gpulab.errors import PolicyFault
@@ -18,7 +20,7 @@ from gpulab.serving.policy import Listed, Load, Policy, View
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.roster import RESOURCE, Roster
 from gpulab.serving.stretch import Stretch, leap, one_by_one
-from gpulab.telemetry.events import Closed, Grew, Opened, Stepped
+from gpulab.telemetry.events import Closed, Extrapolated, Grew, Opened, Stepped
 from gpulab.telemetry.ledger import Ledger
 
 
@@ -30,13 +32,13 @@ class Engine:
         cost: what a step takes, and how many KV blocks there are. policy: an object that nobody else uses.
         max_jobs: jobs at a time. token_budget: tokens that a step with prompts computes at most, its decodes included.
         leap: do quiet steps in one go; without it step by step, for comparison.
+        host_changes: ``(ns, host_ns)`` in order of time: the host's part of each step that begins from then on.
 
     Raises:
         ValueError: a limit that is no whole number of 1 or more, or a policy that reserves neither way.
 
     Attributes:
         passes: times the loop went round (with ``leap=False`` once a step).
-        extrapolated: stretches that left the range in which the cost was measured.
     """
 
     def __init__(
@@ -48,19 +50,20 @@ class Engine:
         token_budget: int = 2048,
         leap: bool = True,
         ledger: Ledger | None = None,
+        host_changes: Sequence[tuple[int, int]] = (),
     ) -> None:
         check_limits(policy, max_jobs, token_budget)
         self.cost, self.policy = cost, policy
         self.max_jobs, self.token_budget, self.leap = max_jobs, token_budget, leap
         self.ledger = ledger if ledger is not None else Ledger()
-        self.passes = self.extrapolated = 0
+        self.passes = 0
         self._roster = Roster(cost, policy.reserves, max_jobs, self.ledger)
         self._arrivals: list[Request] = []
         self._arrived = 0  # how many of them are here
         self._ends: list[tuple[int, int, str]] = []  # when a client gives up or hangs up: (ns, id, reason)
         self._plan: dict[int, int] = {}  # tokens of each prompt in the next step
         self._wake: int | None = None
-        self._woken = 0  # times in a row that nothing but waking happened
+        self._woken, self._changes = 0, list(host_changes)  # times in a row that only waking happened
         self.ledger.append(Opened(0, RESOURCE, cost.kv_blocks, "block"))
 
     @property
@@ -100,12 +103,9 @@ class Engine:
     def load(self, request: Request) -> Load:
         """What a router can know of this replica now, ``request`` in its hands."""
         roster = self._roster
-        return Load(
-            waiting=len(roster.waiting) + len(self._arrivals) - self._arrived,
-            running=len(roster.running),
-            free_blocks=roster.free_blocks,
-            cached_blocks=roster.prefixes.known(request.prefix),
-        )
+        waiting = len(roster.waiting) + len(self._arrivals) - self._arrived
+        cached = roster.prefixes.known(request.prefix)
+        return Load(waiting, len(roster.running), roster.free_blocks, cached)
 
     def close(self) -> Ledger:
         """The ledger, with its last fact: nothing will come any more."""
@@ -118,6 +118,8 @@ class Engine:
         """Everything that came up to now: arrivals, transfers, clients that gave up, the moment to wake."""
         roster = self._roster
         self._arrive_until(roster.now_ns)
+        while self._changes and self._changes[0][0] <= roster.now_ns:
+            self.cost = replace(self.cost, host_ns=self._changes.pop(0)[1])
         while roster.transfers and roster.transfers[0][0] <= roster.now_ns:
             roster.moved(heapq.heappop(roster.transfers)[1])
         while self._ends and self._ends[0][0] <= roster.now_ns:
@@ -207,9 +209,8 @@ class Engine:
 
     def _mixed(self) -> Stretch:
         """One step with chunks of prompts, and with the decodes where the policy mixes them."""
-        roster = self._roster
-        jobs = len(roster.batch) if self.policy.mixes else 0
-        cached = roster.batch.cached_tokens if jobs else 0
+        roster, batch = self._roster, self._roster.batch
+        jobs, cached = (len(batch), batch.cached_tokens) if self.policy.mixes else (0, 0)
         tokens = sum(self._plan.values()) + jobs
         work = sum(roster.views[name]._job.twice_work(chunk) for name, chunk in self._plan.items())
         base_ps = self.cost.host_ps + self.cost.step_ps(tokens, cached, work)
@@ -222,8 +223,6 @@ class Engine:
             job = roster.views[name]._job
             if not job.evictions:
                 job.alone_ps += self.cost.step_ps(chunk, 0, job.twice_work(chunk))
-        cached = ahead.cached + ahead.steps * ahead.jobs
-        self.extrapolated += self.cost.extrapolated(ahead.tokens, cached)
         if ahead.jobs:
             for job, blocks in roster.batch.advance(ahead.steps):
                 roster.take(blocks)
@@ -235,6 +234,9 @@ class Engine:
             *(Stepped, end, RESOURCE, start, ahead.steps, ahead.jobs, ahead.cached),
             *(ahead.base_ps, ahead.slope_ps, self.cost.host_ns),
         )
+        beyond = self.cost.steps_beyond(ahead.tokens, ahead.cached, ahead.jobs, ahead.steps)
+        if beyond:
+            self.ledger.write(Extrapolated, end, RESOURCE, beyond, ahead.tokens, ahead.last_cached)
 
     def _next_ns(self) -> int | None:
         """When something comes from outside, None when nothing will; while nobody is here that is who arrives."""
@@ -242,7 +244,7 @@ class Engine:
         if self._arrived < len(self._arrivals):
             times.append(self._arrivals[self._arrived].arrival_ns)
         if self._roster.waiting or self._roster.running:
-            times += [heap[0][0] for heap in (self._ends, self._roster.transfers) if heap]
+            times += [heap[0][0] for heap in (self._ends, self._roster.transfers, self._changes) if heap]
             if self._wake is not None:
                 times.append(self._wake)
         return min(times, default=None)
@@ -264,7 +266,5 @@ class Engine:
         """The error when nothing will ever happen again, or only waking, though somebody is here."""
         roster = self._roster
         job = (*roster.waiting, *roster.running.values())[0]._job
-        here = (
-            f"{len(roster.waiting)} wait, {len(roster.running)} run, {roster.free_blocks:,} blocks are free"
-        )
+        here = f"{len(roster.waiting)} wait, {len(roster.running)} run, {roster.free_blocks:,} blocks free"
         return stuck(job, roster.now_ns, here, woken)

@@ -20,6 +20,8 @@ class Job:
         target: tokens to compute before the next token comes: the prompt, and after it was put out also
             what it had made. computed, generated: tokens with KV, tokens made, as of ``joined``.
         joined: steps the batch had done when it joined; blocks: KV blocks it holds.
+        limit: the most tokens with KV it can come to have, as far as its client said; else what the model allows. The
+            last token's is never kept.
         alone_ps: what its work so far takes by itself. evictions: how often it was put out; fruitless: how
             often since it had ``made`` tokens.
     """
@@ -47,10 +49,13 @@ class Job:
             "phase",
             "fruitless",
             "made",
+            "limit",
         ),
     )
 
-    def __init__(self, request: Request, place: int) -> None:
+    def __init__(self, request: Request, place: int, longest_tokens: int) -> None:
+        most = request.prompt_tokens + request.most_tokens if request.most_tokens else longest_tokens
+        self.limit = most - 1
         self.request, self.place, self.state = request, place, WAITING
         self.target, self.computed, self.generated = request.prompt_tokens, 0, 0
         self.joined = self.blocks = self.alone_ps = self.evictions = self.phase = 0
@@ -68,10 +73,6 @@ class Job:
     def twice_work(self, chunk: int) -> int:
         """Twice the attention work of ``chunk`` tokens more: chunk * (cached + chunk / 2)."""
         return chunk * (2 * self.computed + chunk)
-
-    def limit(self) -> int:
-        """The most tokens with KV it can come to have, as far as its client said: the last token's is never kept."""
-        return self.request.prompt_tokens + (self.request.most_tokens or self.request.output_tokens) - 1
 
 
 @final
@@ -99,7 +100,7 @@ class Batch:
         self.cached_tokens += job.computed
         heapq.heappush(self._due, (self.steps + job.request.output_tokens - job.generated, job.id))
         job.phase = -1
-        if job.blocks * self.block_tokens < job.limit():  # else all it can need is reserved
+        if job.blocks * self.block_tokens < job.limit:  # else all it can need is reserved
             job.phase = (self.steps - job.computed) % self.block_tokens
             self._phases[job.phase][job.id] = job
 

@@ -161,6 +161,19 @@ class View:
         """Blocks that ``job`` takes when it is admitted."""
         return self._needs(job._job)
 
+    def showing(self, waiting: Sequence[JobView]) -> "View":
+        """The same moment, as if only ``waiting`` waited."""
+        return View(
+            self.now_ns,
+            waiting=Listed(waiting),
+            running=self.running,
+            decoding=self.decoding,
+            free_blocks=self.free_blocks,
+            next_blocks=self.next_blocks,
+            limits=(self.token_budget, self.max_jobs, self.block_tokens),
+            needs=self._needs,
+        )
+
 
 class Asked(NamedTuple):
     """What a router can know of a request. Never how long its answer will be, nor when its client gives up."""
@@ -192,8 +205,9 @@ class Policy(ABC):
     Attributes:
         mixes: do prompts share steps with decodes? Otherwise a step with prompts has no decodes.
         reserves: blocks at admission: ``"prompt"`` (more are taken as it grows) or ``"most"`` (all that it
-            may ever need, as its client said). Of a request whose client did not say, ``"most"`` is what it will
-            make: no server knows that, so on such a trace the run is a bound, the *Orca (Oracle)* of Kwon et al.
+            may ever need: prompt and the most its client said, or if that was nothing the model's whole window, or the
+            pool where it is smaller). A trace whose clients say exactly what they will make gives a bound, the
+            *Orca (Oracle)* of Kwon et al.
     """
 
     mixes: bool = True

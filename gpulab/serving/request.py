@@ -14,7 +14,7 @@ class Request:
 
     Attributes:
         id: its number, unique in a trace. output_tokens: how many it will make; no policy is told.
-        most_tokens: the most it may make, as its client said; 0: the same as ``output_tokens``.
+        most_tokens: the most it may make, as its client said; 0: it did not say, so up to the model's window.
         tenant, slo: who sent it, and the class of its promise.
         prefix: ids of the full blocks of its prompt that others may share, in order.
         patience_ns: its client gives up this long after arrival if no token came; 0: never.

@@ -70,7 +70,7 @@ class Roster:
         return self._blocks(job) - self.prefixes.shared(self._hits(job))
 
     def _blocks(self, job: Job) -> int:
-        tokens = job.limit() if self.reserves == "most" else job.target
+        tokens = job.limit if self.reserves == "most" else job.target
         return -(-tokens // self.cost.block_tokens)
 
     def take(self, blocks: int) -> None:
@@ -88,14 +88,14 @@ class Roster:
         return ids[: self.prefixes.known(ids)]
 
     def arrive(self, request: Request) -> None:
-        """``request`` is at the door; one that the whole pool could not hold is turned away."""
-        at, job = request.arrival_ns, Job(request, len(self.views))
+        """``request`` is at the door; one longer than the model's window or the whole pool is turned away."""
+        at, job = request.arrival_ns, Job(request, len(self.views), self.cost.longest_tokens)
         check_prefix(request, self.cost.block_tokens)
         view = self.views[request.id] = JobView(job, self.batch)
         most = request.most_tokens or request.output_tokens
         self.quiet = False
         self.ledger.write(Arrived, at, request.id, request.owner, request.tenant, request.prompt_tokens, most)
-        if -(-job.limit() // self.cost.block_tokens) > self.cost.kv_blocks:
+        if request.prompt_tokens + most > self.cost.longest_tokens:
             self.ledger.write(Dropped, at, request.id, "rejected")
             job.state = ENDED
             return

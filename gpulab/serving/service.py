@@ -15,22 +15,22 @@ from gpulab.serving.named import REFERENCES, policy_named, router_named
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Trace
 from gpulab.serving.watched import PATIENCE_S, Watch, Watched
-from gpulab.telemetry.events import KINDS, Closed, Joined
+from gpulab.telemetry.events import KINDS, Closed, Extrapolated, Joined
 from gpulab.telemetry.ledger import Ledger
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a run: a ledger for each replica, and the fault that ended it early, or None.
-
-    ``extrapolated`` counts stretches of steps, of ``stretches``, that were larger than what was measured.
-    """
+    """What became of a run: a ledger for each replica, and the fault that ended it early, or None."""
 
     ledgers: tuple[Ledger, ...]
     fault: PolicyFault | None
-    extrapolated: int
-    stretches: int
+
+    @property
+    def extrapolated(self) -> int:
+        """Steps that were larger than what was measured."""
+        return sum(fact.steps for ledger in self.ledgers for fact in ledger.of(Extrapolated))
 
 
 @final
@@ -62,12 +62,7 @@ class Service:
                 Fleet(engines, router_named(self.router)).run(trace)
             except PolicyFault as wrong:
                 fault = wrong
-        return Ran(
-            tuple(engine.ledger for engine in engines),
-            fault,
-            sum(engine.extrapolated for engine in engines),
-            sum(engine.passes for engine in engines),
-        )
+        return Ran(tuple(engine.ledger for engine in engines), fault)
 
     @property
     def _own(self) -> bool:

@@ -21,6 +21,11 @@ class Stretch(NamedTuple):
     slope_ps: int
 
     @property
+    def last_cached(self) -> int:
+        """Cached tokens that are read in the last step."""
+        return self.cached + (self.steps - 1) * self.jobs
+
+    @property
     def end_ns(self) -> int:
         """When the last step is over, as ``telemetry.requests.Stepped`` defines it."""
         more = self.slope_ps * (self.steps * (self.steps - 1) // 2)

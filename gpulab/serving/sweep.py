@@ -17,7 +17,7 @@ from gpulab.serving.request import Trace
 from gpulab.serving.service import Ran, Service
 
 Measure = Callable[[Ran], dict]
-_VERSION = 1  # of what a point's key stands for
+_VERSION = 2  # of what a point's key stands for
 
 
 @final

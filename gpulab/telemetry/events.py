@@ -1,12 +1,11 @@
 """The facts of a run. Past tense, time first, the unit in the name; one class a kind of fact.
 
-A *claim* is what was asked for, a *grant* what is held; both carry the claim's serial. ``Claimed`` opens
-waiting; ``Granted``, ``Withdrawn`` or ``TimedOut`` closes it. ``Refused`` does not: a refused claim waits
-until its caller gives up or tries again. A grant ends with ``Freed``.
+A *claim* is what was asked for, a *grant* what is held; both carry the claim's serial. ``Claimed`` opens waiting; ``Granted``,
+``Withdrawn`` or ``TimedOut`` closes it. ``Refused`` does not: a refused claim waits until its caller gives up or tries
+again. A grant ends with ``Freed``. What happens to requests is told in ``requests``.
 
 *Work* is what the host hands over to a device, numbered in that order: a kernel (``Launched``), a copy
-(``Sent``), a mark, a wait. The device says when it ``Started`` and ``Ended``; these times may be much later. What
-happens to requests is told in ``requests``.
+(``Sent``), a mark, a wait. The device says when it ``Started`` and ``Ended``; these times may be much later.
 """
 
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from gpulab.telemetry.requests import (
     Answered,
     Arrived,
     Dropped,
+    Extrapolated,
     Finished,
     Preempted,
     Prefilled,
@@ -30,8 +30,7 @@ from gpulab.telemetry.shape import Shape
 class Opened:
     """A resource came into being with ``capacity`` units called ``unit``.
 
-    ``inside`` names the resource whose grants are this one's capacity (a pool inside a device); then
-    ``capacity`` is 0 and follows those grants.
+    ``inside`` names the resource whose grants are its capacity (a pool in a device); ``capacity`` is 0, and follows them.
     """
 
     time_ns: int
@@ -260,6 +259,7 @@ Fact = (
     | Restored
     | Reused
     | Stepped
+    | Extrapolated
     | Prefilled
     | Preempted
     | Finished

@@ -62,6 +62,21 @@ class Stepped:
 
 
 @dataclass(slots=True)
+class Extrapolated:
+    """Of the stretch of ``resource`` that is just over, the last ``steps`` steps were larger than what was measured.
+
+    Their times are the formula's, beyond the range in which it was held to measurements. ``tokens`` are computed in
+    each of them, ``kv_tokens`` are read in the last one.
+    """
+
+    time_ns: int
+    resource: str
+    steps: int
+    tokens: int
+    kv_tokens: int
+
+
+@dataclass(slots=True)
 class Prefilled:
     """``tokens`` more of the job's tokens were computed in the step that ends now.
 

@@ -1,6 +1,6 @@
 """Equal inputs give equal bytes: in every process, on every Python, in every later version of this code.
 
-A change of ``small.txt`` or of ``HOUR`` changes what every stored ledger means. Make it only on purpose, and
+A change of ``small.txt``, ``HOUR`` or ``SERVED`` changes what every stored ledger means. Make it only on purpose, and
 say so in CHANGES.md.
 """
 
@@ -26,6 +26,13 @@ HOUR = (
     # capacity, used, stranded, fragmented, unscheduled, spare; in byte * ns
     *("45157976617676439552000", "19550578472714240000000", "0"),
     *("209939011554377728000", "494994190666694656000", "24902464942741127168000"),
+)
+
+# 150 recorded requests under the nine references, in the order of ``REFERENCES``: the first 16 digits of each ledger.
+SERVED = (
+    *("8f33c1bacbcdea05", "26b915d21e19e3c3", "7400d286cd506527"),
+    *("99c3d6365a91e48a", "0cd2dd8c30bc9294", "e0e720f06263c0c6"),
+    *("a37c32b729f1e256", "065d27a388d2d2e9", "4be7d1c4e2d62243"),
 )
 
 TRACE = (
@@ -58,10 +65,14 @@ def pythons() -> dict[str, str]:
 
 
 def the_hour(python: str, hash_seed: str) -> tuple[str, ...]:
-    """What ``hour.py`` prints in a new process that sees no installed package."""
+    return printed("hour.py", python, hash_seed)
+
+
+def printed(script: str, python: str, hash_seed: str) -> tuple[str, ...]:
+    """What ``script`` prints in a new process that sees no installed package."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
     env.pop("GPULAB_DATA", None)
-    command = [python, "-S", "-B", str(HERE / "hour.py")]
+    command = [python, "-S", "-B", str(HERE / script)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     return tuple(done.stdout.split())
@@ -105,3 +116,13 @@ def test_the_hour_is_the_same_on_this_python_and_on_every_other_one_here():
 
     assert digests == dict.fromkeys(digests, HOUR)
     assert the_hour(sys.executable, "0") == HOUR
+
+
+def test_served_runs_are_the_same_in_two_processes_that_hash_text_differently():
+    assert [printed("served.py", sys.executable, seed) for seed in ("1", "2")] == [SERVED, SERVED]
+
+
+def test_served_runs_are_the_same_on_this_python_and_on_every_other_one_here():
+    digests = {version: printed("served.py", python, "0") for version, python in pythons().items()}
+
+    assert digests == dict.fromkeys(digests, SERVED)

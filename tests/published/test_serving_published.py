@@ -44,7 +44,7 @@ def test_filling_seats_at_once_is_faster_by_the_harmonic_number_of_the_seats():
 
 
 def test_equal_answers_gain_nothing_from_it():
-    trace = Trace(Request(name, 0, 1, 50) for name in range(80))
+    trace = Trace(Request(name, 0, 1, 50, 50) for name in range(80))
     ledgers = [
         Engine(step_cost(constant_ps=10**10), policy, max_jobs=8).run(trace)
         for policy in (RequestLevel(), Reserving())

@@ -21,6 +21,7 @@ from gpulab.serving.request import Request, Trace
 from gpulab.telemetry.events import (
     Closed,
     Dropped,
+    Extrapolated,
     Finished,
     Grew,
     Preempted,
@@ -89,6 +90,64 @@ def test_a_request_that_the_whole_pool_cannot_hold_is_turned_away_at_the_door():
     ledger = served(Chunked(), Request(0, 7, 500, 3), Request(1, 9, 5, 2))
     assert ledger.of(Dropped) == [Dropped(7, 0, "rejected")]
     assert [f.request for f in ledger.of(Finished)] == [1]
+
+
+@pytest.mark.parametrize("policy", [Chunked, Reserving])
+def test_a_request_longer_than_the_models_window_is_turned_away_at_the_door(policy):
+    board = replace(PLAIN, window_tokens=50)
+    requests = Request(0, 3, 45, 5), Request(1, 5, 46, 5), Request(2, 5, 10, 5, 40), Request(3, 6, 10, 5, 41)
+    ledger = served(policy(), *requests, board=board)
+    assert ledger.of(Dropped) == [Dropped(5, 1, "rejected"), Dropped(6, 3, "rejected")]
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 2]
+    check(ledger)
+
+
+def test_steps_beyond_what_was_measured_are_facts_and_are_counted_from_the_ledger():
+    """12 tokens in the first step of 11; from the third decode on more than 13 cached tokens are read."""
+    board = replace(PLAIN, most_tokens=11, most_cached_tokens=13)
+    engines = [Engine(board, Chunked(), leap=leap) for leap in (True, False)]
+    fast, slow = (engine.run(Trace([Request(0, 0, 12, 6)])) for engine in engines)
+    assert fast.digest() == slow.digest()
+    ends = [fact.time_ns for fact in fast.of(Stepped)]
+    assert fast.of(Extrapolated) == [
+        Extrapolated(ends[0], "kv", 1, 12, 0),
+        Extrapolated(ends[1], "kv", 3, 1, 16),
+    ]
+    found = summarize(fast)
+    assert (found.steps, found.extrapolated) == (6, 4)
+    assert "4 of 6 steps were larger than what was measured" in str(found)
+    check(fast)
+    within = served(
+        Chunked(), Request(0, 0, 12, 6), board=replace(board, most_tokens=12, most_cached_tokens=16)
+    )
+    assert (within.of(Extrapolated), summarize(within).extrapolated) == ([], 0)
+
+
+@pytest.mark.parametrize(("window_tokens", "longest"), [(0, 401), (50, 50), (401, 401), (500, 401)])
+def test_the_longest_request_is_the_windows_or_the_pools(window_tokens, longest):
+    assert replace(PLAIN, window_tokens=window_tokens).longest_tokens == longest
+
+
+@pytest.mark.parametrize(("window_tokens", "blocks"), [(50, 13), (0, 100), (500, 100)])
+def test_whoever_reserves_keeps_the_window_for_an_answer_of_unsaid_length_and_learns_nothing(
+    window_tokens, blocks
+):
+    """49 tokens of KV are 13 blocks of 4; without a window a request may fill the pool."""
+    seen = {}
+
+    class Looking(Policy):
+        reserves = "most"
+
+        def decide(self, view):
+            seen.update({job.id: view.blocks_to_admit(job) for job in view.waiting})
+            return Reserving().decide(view)
+
+    requests = Request(0, 0, 10, 1), Request(1, 0, 10, 30), Request(2, 0, 20, 7), Request(3, 0, 10, 9, 11)
+    ledger = served(Looking(), *requests, board=replace(PLAIN, window_tokens=window_tokens))
+    assert seen == {0: blocks, 1: blocks, 2: blocks, 3: 5}
+    assert ledger.of(Grew) == []
+    assert sorted(f.request for f in ledger.of(Finished)) == [0, 1, 2, 3]
+    check(ledger)
 
 
 @pytest.mark.parametrize("policy", [Chunked, PrefillFirst, Reserving, RequestLevel])

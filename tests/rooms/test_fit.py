@@ -301,7 +301,9 @@ def test_two_tables_of_a_kind_and_files_that_cannot_be_read_are_told_by_name(tmp
 def test_the_command_writes_a_spec_that_the_engine_loads_and_never_over_another(tmp_path):
     out = tmp_path / "spec.toml"
     options = ("--model", "Llama-3.1-8B", "--gpu", "my board", "--only", "rtx4090", "--kv-blocks", 2_588)
-    done = command(DATA, *options, "--host-gap-ms", 1.5, "--date", "2026-11-30", "-o", out, "--json")
+    done = command(
+        DATA, *options, "--host-gap-ms", 1.5, "--date", "2026-11-30", "--window", 32_768, "-o", out, "--json"
+    )
     assert done.exit_code == 0, done.output
     told, board = json.loads(done.stdout), cost.load(out)
     milliseconds = [value / 1e9 for value in (board.constant_ps, board.weights_ps, board.token_ps)]
@@ -312,11 +314,12 @@ def test_the_command_writes_a_spec_that_the_engine_loads_and_never_over_another(
         2_588,
         1_500_000,
     )
-    assert (board.kv_bytes_per_token, board.date) == (131_072, "2026-11-30")
-    assert (board.most_tokens, board.extrapolated(2_049, 0), board.extrapolated(2_048, 0)) == (
+    assert (board.kv_bytes_per_token, board.date, board.window_tokens) == (131_072, "2026-11-30", 32_768)
+    assert "window: " not in board.source  # that one is not the published one
+    assert (board.most_tokens, board.steps_beyond(2_049, 0, 1, 3), board.steps_beyond(2_048, 0, 1, 3)) == (
         2_048,
-        True,
-        False,
+        3,
+        0,
     )
     assert "held-out error" in board.badge and "profile_rtx4090_llama31-8b_dense.csv.gz" in board.source
     before = out.read_text()
@@ -372,5 +375,9 @@ def test_at_least_six_pairs_ship_each_says_how_good_it_is_and_70b_that_it_was_no
         fitted = "fitted to measured kernels" in board.badge
         assert fitted == (name in PAIRS) and board.date and board.source and board.kv_blocks
         assert board.badge.startswith("not re-fitted") or fitted
+    windows = {board.model.partition(",")[0]: board.window_tokens for board in boards.values()}
+    expected = {"Llama-2-7B": 4_096, "Llama-2-70B": 4_096, "Llama-3-8B": 8_192, "Llama-3.1-8B": 131_072}
+    assert windows == expected
+    assert all("window: " in board.source for board in boards.values())
     sizes = {name: boards[name].kv_bytes_per_token for name in PAIRS}
     assert sizes == {name: SHAPES[pair.model].kv_bytes_per_token for name, pair in PAIRS.items()}

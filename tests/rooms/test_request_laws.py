@@ -10,6 +10,7 @@ from gpulab.telemetry.events import (
     Claimed,
     Closed,
     Dropped,
+    Extrapolated,
     Finished,
     Freed,
     Granted,
@@ -95,6 +96,15 @@ BROKEN = {
     "fewer tokens read than none": ("steps", [OPEN, Stepped(2, "kv", 0, 1, 0, -1, 2000, 0, 0)], 1),
     "steps that get faster": ("steps", [OPEN, Stepped(2, "kv", 0, 1, 0, 0, 2000, -1, 0)], 1),
     "a host that takes less than no time": ("steps", [OPEN, Stepped(2, "kv", 0, 1, 0, 0, 2000, 0, -1)], 1),
+    "more steps extrapolated than there were": ("steps", [*FIRST, Extrapolated(4, "kv", 2, 3, 0)], 6),
+    "no step extrapolated": ("steps", [*FIRST, Extrapolated(4, "kv", 0, 3, 0)], 6),
+    "extrapolated twice": (
+        "steps",
+        [*FIRST, Extrapolated(4, "kv", 1, 3, 0), Extrapolated(4, "kv", 1, 3, 0)],
+        7,
+    ),
+    "extrapolated after its end": ("steps", [*FIRST, Extrapolated(5, "kv", 1, 3, 0)], 6),
+    "extrapolated where no stretch ended": ("steps", [OPEN, Extrapolated(0, "kv", 1, 3, 0)], 1),
     "nothing of a prompt": ("tokens", [OPEN, *served(0), prompts(0, 4), Prefilled(4, 0, 0)], 5),
     "less than nothing kept": ("tokens", [*FIRST, Preempted(4, 0, -1)], 6),
     "more steps than any job has tokens": (

@@ -17,6 +17,7 @@ from gpulab.report.audit import check
 from gpulab.report.metrics import Slo
 from gpulab.serving.cost import load, names
 from gpulab.serving.named import REFERENCES, ROUTERS
+from gpulab.telemetry.events import Extrapolated
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS, SECOND, parse_ns
 
@@ -212,10 +213,29 @@ def test_what_no_pool_can_hold_and_what_was_never_measured_is_said(tmp_path, two
     small = tmp_path / "small.toml"
     small.write_text(BOARD.replace("most_tokens = 10_000", "most_tokens = 50"))
     shown = run("simulate", two_tenants, "--model", small, "--blocks", 20)
-    assert "Turned away, 10 requests: request 1 may come to 105 tokens" in shown.output
+    assert "Turned away: 10, the first request 1, which may come to 105 tokens" in shown.output
     assert "10 finished, 10 rejected" in shown.output
+    assert "the whole pool of a replica serves 81 (--blocks)." in shown.output
+    shown = run("simulate", two_tenants, "--model", board, "--window", 100)
+    assert (
+        "Turned away: 10, the first request 1, which may come to 105 tokens; the model's window is 100"
+        in shown.output
+    )
+    windowed = tmp_path / "windowed.toml"
+    windowed.write_text(BOARD + "window_tokens = 104\n")
+    told = result_of("simulate", two_tenants, "--model", windowed)["too_long"]
+    assert told == {"requests": 10, "first": 1, "tokens": 105, "longest_tokens": 104, "limit": "window"}
+    assert result_of("simulate", two_tenants, "--model", windowed, "--window", 0)["too_long"] is None
     shown = run("simulate", two_tenants, "--model", small)
     assert "Extrapolated: " in shown.output and "larger than what was measured" in shown.output
+    facts, page = tmp_path / "facts.jsonl", tmp_path / "page.html"
+    told = result_of(
+        "simulate", two_tenants, "--model", small, "--replicas", 2, "--ledger", facts, "--report", page
+    )
+    said = Ledger.from_jsonl(facts).of(Extrapolated)
+    assert 0 < told["extrapolated"] == sum(fact.steps for fact in said) < told["steps"]
+    assert {fact.resource for fact in said} <= {"kv 0", "kv 1"}
+    assert f"{told['extrapolated']:,} of {told['steps']:,}" in page.read_text()
     assert "Extrapolated" not in run("simulate", two_tenants, "--model", board).output
 
 
