@@ -167,7 +167,7 @@ def _diagnose(outcome: Outcome, load: Load, kept: Promises, answers: list[Answer
             outcome.tag = "tiny-chunk"
         outcome.event = len(outcome.ledger) - 1
     outcome.numbers = {
-        "decoding": worst.seen.decoding,
+        "decodes": f"{worst.seen.decoding} decode{'s' * (worst.seen.decoding != 1)}",
         "chunk": f"{worst.tokens:,}",
         "step": f"{worst.seen.step_ps(cost, worst.chunks) / 1e9:,.1f}",
         "gap": f"{load.gap_ns / MS:g}",
@@ -192,15 +192,19 @@ def _too_long(load: Load, over: list[Answer], cut: list[Answer]) -> str:
 
 
 def _misread(load: Load, answer: Answer) -> str:
-    """What was left out of the price of a step, so that a chunk of just this length seemed to fit; '' if nothing."""
+    """What was left out of the price of a step, so that just so many tokens seemed to fit; '' if nothing was."""
     cost, gap_ns, seen = load.cost, load.gap_ns, answer.seen
-    for tag, decoding in (("decodes-forgotten", 0), ("context-forgotten", seen.decoding)):
+    fitted = {"no-look-back": (room(cost, gap_ns, seen.decoding, seen.cached_tokens),)}
+    for tag, decoding in (("context-forgotten", seen.decoding), ("decodes-forgotten", 0)):
         without = replace(seen, decoding=decoding, cached_tokens=0)
-        for most in (room(cost, gap_ns, decoding, 0), most_tokens(cost, gap_ns, without)):
-            if most - NEAR < answer.tokens <= most:
-                return tag
-    most = room(cost, gap_ns, seen.decoding, seen.cached_tokens)
-    return "no-look-back" if most - NEAR < answer.tokens <= most else ""
+        fitted[tag] = room(cost, gap_ns, decoding, 0), most_tokens(cost, gap_ns, without)
+    short = {
+        tag: min(most - answer.tokens for most in found if most >= answer.tokens)
+        for tag, found in fitted.items()
+        if max(found) >= answer.tokens
+    }
+    tag = min(short, key=lambda tag: short[tag], default="")
+    return tag if tag and short[tag] < NEAR else ""
 
 
 def _fits(load: Load, answer: Answer) -> int:

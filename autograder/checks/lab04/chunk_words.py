@@ -12,15 +12,15 @@ _FIRST = (
 RULES = {
     "whole-prompt": (
         _GAP,
-        "A step of whole prompts took {step} ms beside {decoding} decodes, promised are {gap}: who stood still meanwhile?",
+        "A step of whole prompts took {step} ms beside {decodes}, promised are {gap}: who stood still meanwhile?",
     ),
     "decodes-forgotten": (
         _GAP,
-        "{chunk} tokens fit into {gap} ms when nobody decodes. What do {decoding} decodes add to the step?",
+        "{chunk} tokens fit into {gap} ms when nobody decodes. What do {decodes} add to the step?",
     ),
     "context-forgotten": (
         _GAP,
-        "You counted {decoding} decodes as so many tokens. What does each of them read besides?",
+        "You counted {decodes} as so many tokens. What does each of them read besides?",
     ),
     "no-look-back": (
         _GAP,
@@ -28,11 +28,11 @@ RULES = {
     ),
     "fixed-budget": (
         _GAP,
-        "Beside {decoding} decodes your {chunk} tokens took {step} ms. Who tells your code how many decode now?",
+        "Beside {decodes} your {chunk} tokens took {step} ms. Who tells your code how many decode now?",
     ),
     "gap-broken": (
         _GAP,
-        "Beside {decoding} decodes the step took {step} ms, promised are {gap}. What does the price say of it beforehand?",
+        "Beside {decodes} the step took {step} ms, promised are {gap}. What does the price say of it beforehand?",
     ),
     "tiny-chunk": (
         _FIRST,
@@ -40,11 +40,11 @@ RULES = {
     ),
     "prompts-when-idle": (
         _FIRST,
-        "A step beside {decoding} decodes had room for {room} tokens and computed none. What were the prompts waiting for?",
+        "A step beside {decodes} had room for {room} tokens and computed none. What were the prompts waiting for?",
     ),
     "room-left": (
         _FIRST,
-        "A step beside {decoding} decodes computed {chunk} tokens where {room} had room. What held the others back?",
+        "A step beside {decodes} computed {chunk} tokens where {room} had room. What held the others back?",
     ),
     "more-than-left": (
         "A chunk is at most what is left of its prompt.",
@@ -98,7 +98,13 @@ BLOCKS = (
 def feedback(outcome: Outcome, where: str) -> Feedback:
     """The feedback of one outcome; ``where`` says what the picture shows, '' that nothing may be shown."""
     named = {
-        **{"decoding": "several", "chunk": "so many", "step": "too many", "gap": "fewer", "room": "more"},
+        **{
+            "decodes": "several decodes",
+            "chunk": "so many",
+            "step": "too many",
+            "gap": "fewer",
+            "room": "more",
+        },
         **{"id": "the prompt"},
     }
     event, picture = "before the first question, when your object was made", None
