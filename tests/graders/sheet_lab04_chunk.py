@@ -54,7 +54,7 @@ class Fixed:
 class WithDecodes(Fixed):
     """So many tokens a step, the decodes among them: what shipped servers do."""
 
-    tokens = 200
+    tokens = 150
 
     def budget(self, view):
         return max(1, self.tokens - view.decoding)
@@ -98,13 +98,13 @@ class WhenIdle(Fixed):
         return given(in_order(view), 10**6) if not view.decoding else {"prefill": {}}
 
 
-class LittleOfTheRoom(MyChunks):
-    """Six tenths of the room are left for nobody."""
+class SomeOfTheRoom(MyChunks):
+    """Three tenths of the room are left for nobody."""
 
     def __init__(self, cost, gap_ns, first_token_ns):
         super().__init__(cost, gap_ns, first_token_ns)
         base = self.cost.step_ps(1, 0)
-        self.gap_ps = base + (self.gap_ps - base) * 4 // 10
+        self.gap_ps = base + (self.gap_ps - base) * 7 // 10
 
 
 class TwiceTheGap(MyChunks):
@@ -147,9 +147,9 @@ class Nothing(Stub):
         return {}
 
 
-class FirstToken(Stub):
+class SameId(Stub):
     def decide(self, view):
-        return {"prefill": {view.prompts[0].id: 1}}
+        return {"prefill": {"code 100": 64}}
 
 
 class AroundChunked(Stub):
@@ -191,19 +191,19 @@ CHUNK = Sheet(
         "decodes-forgotten-in-budget": Wrong(DecodesForgotten, 0.30, 0.30, "decodes-forgotten"),
         "context-forgotten": Wrong(ContextForgotten, 0.30, 0.30, "context-forgotten"),
         "no-look-back": Wrong(NoLookBack, 0.30, 0.50, "no-look-back", "look back"),
-        "fixed-budget": Wrong(Fixed, 0.50, 0.50, "fixed-budget"),
-        "fixed-with-decodes": Wrong(WithDecodes, 0.50, 0.50, "fixed-budget"),
+        "fixed-budget": Wrong(Fixed, 0.30, 0.50, "fixed-budget"),
+        "fixed-with-decodes": Wrong(WithDecodes, 0.30, 0.50, "fixed-budget"),
         "over-the-gap": Wrong(TwiceTheGap, 0.30, 0.30, "gap-broken"),
-        "tiny-chunk": Wrong(Tiny, 0.50, 0.50, "tiny-chunk", "constant part"),
-        "prompts-when-idle": Wrong(WhenIdle, 0.50, 0.50, "prompts-when-idle"),
-        "little-of-the-room": Wrong(LittleOfTheRoom, 0.50, 0.70, "room-left"),
+        "tiny-chunk": Wrong(Tiny, 0.30, 0.30, "tiny-chunk", "constant part"),
+        "prompts-when-idle": Wrong(WhenIdle, 0.30, 0.30, "prompts-when-idle"),
+        "some-of-the-room": Wrong(SomeOfTheRoom, 0.30, 0.70, "room-left"),
         "more-than-left": Wrong(MoreThanLeft, 0.0, 0.20, "more-than-left"),
         "blocks-ignored": Wrong(BlocksIgnored, 0.0, 0.20, "no-blocks"),
         "stands-still": Wrong(StandsStill, 0.0, 0.20, "stands-still"),
     },
     said=said,
     stub=Stub,
-    constants=(Nothing, FirstToken),
+    constants=(Nothing, SameId),
     shortcuts=(AroundChunked, AroundSmallChunks),
     secret_numbers=secret_numbers,
 )

@@ -247,14 +247,16 @@ def test_the_message_shown_is_one_that_the_judge_really_sends(name):
 
     class Listener:
         def __init__(self, **settings):
-            heard.append(("new", ["dict"]))
+            heard.extend([("new", ["dict"]), ("new", ["dict", "str"])])
             self._right = (
                 SimpleNamespace(**{exercise.function: right}) if exercise.function else right(**settings)
             )
 
         def __getattr__(self, method):
             def said(*arguments):
-                heard.append((method, [type(a).__name__ for a in json.loads(json.dumps(arguments))]))
+                heard.append(
+                    (method, [type(a).__name__ for a in json.loads(json.dumps(arguments, default=vars))])
+                )
                 return getattr(self._right, method)(*arguments)
 
             return said

@@ -7,13 +7,14 @@ from typing import final
 
 from autograder.channel import Asker
 from autograder.checks.lab04 import chunk_words as words
-from autograder.checks.lab04.chunk_cases import CHAT, CODE, Load, drawn, small, tiny
+from autograder.checks.lab04.chunk_cases import BLOCK, CHAT, CODE, Load, drawn, small, tiny
 from autograder.checks.lab04.chunk_play import message, play_load
 from autograder.checks.lab04.chunk_run import (
     Choose,
     Prompt,
     Seen,
     long_steps,
+    promises,
     rule,
     run,
     tight,
@@ -25,6 +26,7 @@ from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
 from autograder.verdict import Commitments, Feedback, Score
 from gpulab.report.waiting import PARTS, Waiting
+from gpulab.serving.request import Request
 from gpulab.telemetry.events import Claimed, Finished, Granted, Prefilled, Stepped
 from gpulab.telemetry.ledger import Ledger
 
@@ -52,7 +54,7 @@ class Watched:
         return next(r.owner for r in self.load.requests if r.id == self.request)
 
     def text(self) -> str:
-        return f"{self.load.text()}\nWhat besides its own work took {self.owner} the longest?"
+        return f"{self.load.text()}\n{NAIVE[self.naive]} What besides its own work took {self.owner} the longest?"
 
 
 @final
@@ -114,32 +116,32 @@ class Chunk(Exercise):
 
 
 def graded_load(draw: Random, number: int) -> Load:
-    """A load of 30 requests or so; in every third a prompt waits for blocks."""
-    while True:
-        load = drawn(draw)
-        found = tight(load) if number % 3 == 1 else load
-        if found is not None:
-            return found
+    """A load of 20 requests or so, of which the rule serves nine in ten; in every third a prompt waits for blocks."""
+    return _kept(lambda: drawn(draw, number), number)
 
 
 def small_load(draw: Random, number: int) -> Load:
-    """A load for feedback; in every third a prompt waits for blocks."""
-    load = small(draw)
-    return (tight(load) if number % 3 == 1 else None) or load
+    """A load for feedback, as those that are graded."""
+    return _kept(lambda: small(draw, number), number)
+
+
+def _kept(make: Callable[[], Load], number: int) -> Load:
+    while True:
+        load = tight(make()) if number % 3 == 1 else make()
+        if promises(load, run(load, rule(load))).share >= 0.9:
+            return load
 
 
 def watchable(draw: Random) -> Watched:
     """A small load, a naive rule and a request of which one part of the time stands out."""
     wanted = {"whole": "slowed", "idle": "blocked", "pool": "behind"}
+    naive = draw.choice(tuple(NAIVE))
     while True:
-        naive, load = draw.choice(NAIVE), small(draw)
-        name = draw.choice([r.id for r in load.requests if r.tenant == (CHAT if naive == "whole" else CODE)])
-        if naive == "pool":
-            chats = sum(
-                -(-(r.prompt_tokens + r.output_tokens) // 16) for r in load.requests if r.tenant == CHAT
-            )
-            load = replace(load, kv_blocks=chats)
-        found = Watched(load, naive, name)
+        load = small(draw, draw.randrange(5))
+        if naive == "pool":  # the chats have all of it
+            load = replace(load, kv_blocks=sum(_blocks(r) for r in load.requests if r.tenant == CHAT))
+        names = [r.id for r in load.requests if r.tenant == (CHAT if naive == "whole" else CODE)]
+        found = Watched(load, naive, draw.choice(names[:2] if naive == "pool" else names))
         cause, shows = evidence(found, run(load, found.choose()))
         if cause == wanted[naive] and 2 <= len(shows) <= 60:
             return found
@@ -153,8 +155,8 @@ def evidence(puzzle: Watched, ledger: Ledger) -> tuple[str, set[int]]:
     waited = Waiting(ledger)[puzzle.request]
     parts = {name: getattr(waited, f"{name}_ns") for name in PARTS[1:]}
     cause = max(parts, key=lambda name: parts[name])
-    if parts[cause] < 2 * max(value for name, value in parts.items() if name != cause):
-        return "", set()
+    if 5 * parts[cause] < 6 * max(value for name, value in parts.items() if name != cause):
+        return "", set()  # too near to tell
     if cause == "slowed":
         begin = max(f.time_ns for f in ledger.of(Prefilled) if f.request == puzzle.request)
         inside = [serial for serial in long_steps(puzzle.load, ledger) if ledger[serial].start_ns >= begin]
@@ -179,6 +181,11 @@ def feedback(course: Course, outcomes: list[Outcome], tag: str, asker: Asker) ->
         play=lambda load: play_load(load, asker),
     )
     return words.feedback(shown, where)
+
+
+def _blocks(request: Request) -> int:
+    """All that it may ever need."""
+    return -(-(request.prompt_tokens + request.output_tokens) // BLOCK)
 
 
 def _claim(ledger: Ledger, owner: str) -> int:

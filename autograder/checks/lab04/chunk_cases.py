@@ -12,8 +12,15 @@ PARTS = ("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_tok
 CHAT, CODE = "chat", "code"
 BLOCK = 16
 LOOSE = 1 << 20  # blocks that never run out
-HEAVY = 22  # percent of a lone prompt's chunk that there is room for beside all chats
-FILL = 84  # percent of what the steps have room for in the promised time, that a burst brings
+HEAVY = 18  # percent of a lone prompt's chunk that there is room for beside all chats
+FILL = 80  # percent of what the steps have room for in the promised time, that a burst brings
+BOARDS = (  # percent of OPT-13B's price a token, and the gap in ms that is promised there; one case after the other
+    (65, (70, 101)),
+    (30, (90, 121)),
+    (95, (60, 81)),
+    (45, (90, 121)),
+    (140, (60, 81)),
+)
 LASTING, LONG = 2, 12  # chats that stay to the end, for so many times the promised time
 SHORT_STEP = 80  # a step is expected to take so many percent of the promised gap
 
@@ -54,12 +61,13 @@ class Load:
         return "\n".join(lines)
 
 
-def board(draw: Random) -> dict[str, int]:
+def board(draw: Random, number: int) -> dict[str, int]:
     """The price of a step of a 13B model: around OPT-13B's on an A100-80 (F7), on a board of another speed.
 
     A long context is read more slowly than there: its published price is for contexts of 2,048 tokens at most.
     """
-    compute, memory, context = draw.randrange(60, 131), draw.randrange(70, 131), draw.randrange(130, 261)
+    compute = BOARDS[number % len(BOARDS)][0] * draw.randrange(90, 111) // 100
+    memory, context = draw.randrange(60, 131), draw.randrange(130, 261)
     percent = {"token_ps": compute, "square_token_ps": compute, "cached_token_ps": context}
     whole = opt_13b()
     return {name: getattr(whole, name) * percent.get(name, memory) // 100 for name in PARTS}
@@ -78,12 +86,13 @@ def room(cost: StepCost, gap_ns: int, decoding: int, cached: int, computed: int 
     return low
 
 
-def drawn(draw: Random, *, chats: int = 14, bursts: int = 3, most: int = 8) -> Load:
+def drawn(draw: Random, number: int, *, chats: int = 5, bursts: int = 3, most: int = 8) -> Load:
     """Chats with contexts so long that little room is left beside them, and bursts: among them, and when most left.
 
-    Each burst brings what a step that just keeps the gap has room for in the time promised, but for a sixth.
+    Each burst brings what a step that just keeps the gap has room for in the time promised, but for a fifth.
     """
-    parts, gap_ns = board(draw), draw.randrange(60, 121) * MS
+    parts = board(draw, number)
+    gap_ns = draw.randrange(*BOARDS[number % len(BOARDS)][1]) * MS
     first_token_ns = draw.randrange(16, 31) * 100 * MS
     cost, chats = stated(parts), draw.randrange(chats - 1, chats + 3)
     beside = room(cost, gap_ns, 4, 0) * HEAVY // 100
@@ -108,9 +117,9 @@ def drawn(draw: Random, *, chats: int = 14, bursts: int = 3, most: int = 8) -> L
     return Load(parts, gap_ns, first_token_ns, LOOSE, tuple(requests))
 
 
-def small(draw: Random) -> Load:
+def small(draw: Random, number: int = 2) -> Load:
     """A load of fewer than 20 requests, for practice and feedback."""
-    return drawn(draw, chats=4, bursts=2, most=6)
+    return drawn(draw, number, chats=4, bursts=2, most=6)
 
 
 def tiny(draw: Random) -> Load:

@@ -16,7 +16,7 @@ RULES = {
     ),
     "decodes-forgotten": (
         _GAP,
-        "{chunk} tokens fit into {gap} ms when nobody decodes. What do {decodes} add to the step?",
+        "{chunk} tokens fit into {gap} ms when nobody decodes. What is added to the step by {decodes}?",
     ),
     "context-forgotten": (
         _GAP,
