@@ -1,5 +1,6 @@
 """Lab 04, schedule: time."""
 
+from autograder.checks.lab04.batching import Batching
 from autograder.checks.lab04.chunk import Chunk
 from autograder.judge import Exercise
 
@@ -7,5 +8,6 @@ from autograder.judge import Exercise
 def exercises() -> list[Exercise]:
     """The exercises of this lab in their order."""
     return [
+        Batching(),
         Chunk(),
     ]

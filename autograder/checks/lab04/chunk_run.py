@@ -13,7 +13,7 @@ from gpulab.serving.request import Trace
 from gpulab.telemetry.events import Finished, Prefilled, Stepped
 from gpulab.telemetry.ledger import Ledger
 
-MOST_ASKS = 600  # in one run; whoever is not done then is late
+MOST_ASKS = 400  # in one run; whoever is not done then is late
 
 
 @dataclass(frozen=True, slots=True)
