@@ -46,14 +46,22 @@ def test_the_rule_keeps_both_promises_for_nine_in_ten_and_whole_prompts_for_few(
         assert promises(load, run(load, whole)).share <= 0.3
 
 
-@pytest.mark.parametrize("tokens", [16, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768])
-def test_no_constant_number_of_tokens_comes_half_of_the_way(tokens):
-    ways = [way(load, lambda seen: filled(fitting(seen), tokens)) for load in loads(12)]
-    assert sum(ways) / len(ways) < 0.47
+@pytest.mark.parametrize("number", range(2))
+def test_no_constant_number_of_tokens_comes_half_of_the_way(number):
+    """Nor does one with the decodes among them, as shipped servers count."""
+    course = course_of(number)
+    played = [graded_load(course.graded("04.chunk", n), n) for n in range(12)]
+    ends = [[promises(load, run(load, c)).share for c in (whole, rule(load))] for load in played]
+    for tokens in (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512):
+        got = [promises(load, run(load, lambda seen: filled(fitting(seen), tokens))).share for load in played]
+        ways = [
+            min(max((a - least) / (best - least), 0), 1) for a, (least, best) in zip(got, ends, strict=True)
+        ]
+        assert sum(ways) / len(ways) < 0.5
 
 
 def test_prompts_only_when_nobody_decodes_come_not_half_of_the_way():
-    ways = [way(load, when_idle) for load in loads(12)]
+    ways = [way(load, when_idle) for load in loads(6)]
     assert sum(ways) / len(ways) < 0.22
 
 

@@ -30,11 +30,14 @@ class Crowd:
 
 
 def crowd(draw: Random, slots: int, *, times: int = 4) -> Crowd:
-    """Jobs for ``times`` full batches, exponential lengths: half of them are there at once, the others come later."""
+    """Jobs for ``times`` full batches, exponential lengths: half of them are there at once, the others come later.
+
+    The last quarter comes so slowly that slots stand empty before somebody comes.
+    """
     count, at, jobs = times * slots, 0, []
     for name in range(count):
         if name >= count // 2:
-            at += draw.randrange(2 * MEAN // slots + 1)
+            at += draw.randrange(2 * MEAN // slots + 1) * (1 if name < count * 3 // 4 else 4)
         jobs.append((name + 1, at, draw.choice(LENGTHS)))
     return Crowd(slots, tuple(jobs))
 
@@ -64,11 +67,17 @@ Refill = Callable[[Asked], list[int]]
 
 @dataclass(slots=True)
 class Run:
-    """What happened: slots that stood empty while somebody waited, times steps; and each decision."""
+    """What happened: steps in which somebody waited, those of them in which a slot stood empty; each decision."""
 
+    queued: int = 0
     idle: int = 0
     steps: int = 0
     decisions: list[tuple[Asked, list[int]]] = field(default_factory=list)
+
+    @property
+    def idle_share(self) -> float:
+        """Of the steps in which somebody waited, those in which a slot stood empty."""
+        return self.idle / self.queued if self.queued else 0.0
 
 
 def played_out(crowd: Crowd, refill: Refill, run: Run) -> Run:
@@ -91,7 +100,8 @@ def played_out(crowd: Crowd, refill: Refill, run: Run) -> Run:
         if not ends:
             break
         steps = min(ends)
-        run.idle += steps * min(crowd.slots - len(batch), len(waiting))
+        run.queued += steps * bool(waiting)
+        run.idle += steps * (len(batch) < crowd.slots and bool(waiting))
         run.steps += steps
         for name in batch:
             left[name] -= steps
@@ -155,7 +165,7 @@ def play_crowd(crowd: Crowd, asker: Asker) -> Outcome:
         _note(outcome, broken.asked, broken.numbers)
         return outcome
     naive = played_out(crowd, batch_wise, Run())
-    outcome.way = 1 - run.idle / naive.idle if naive.idle else 1.0
+    outcome.way = 1 - run.idle_share / naive.idle_share if naive.idle else 1.0
     if outcome.way < FULL:
         _diagnose(outcome, crowd, run)
     return outcome
@@ -171,7 +181,9 @@ def _diagnose(outcome: Outcome, crowd: Crowd, run: Run) -> None:
     let_in = [(asked, batch) for asked, batch in run.decisions if len(batch) > len(asked.kept)]
     short = [(asked, batch) for asked, batch in run.decisions if len(batch) < len(filled(asked))]
     crowded = [asked for asked, _ in let_in if len(asked.waiting) >= crowd.slots - len(asked.kept)]
-    if all(not asked.kept for asked, _ in let_in if asked.step):
+    if all(len(batch) - len(asked.kept) == len(asked.finished) for asked, batch in short):
+        outcome.tag = "slot-for-slot"
+    elif all(not asked.kept for asked, _ in let_in if asked.step):
         outcome.tag = "waits-for-batch"
     elif max(len(batch) for _, batch in run.decisions) < crowd.slots:
         outcome.tag = "slot-left"

@@ -11,10 +11,14 @@ RULES = {
         _FULL,
         "{free} of {slots} slots stood empty for {steps} steps while job {job} waited: what for?",
     ),
-    "refills-at-half": (_FULL, "{free} of {slots} slots are empty. From how many on do you call it full?"),
+    "refills-at-half": (_FULL, "{free} of {slots} slots stood empty. From how many on do you call it full?"),
+    "slot-for-slot": (
+        _FULL,
+        "Job {job} came while {free} of {slots} slots were empty already. Who has to end before it is let in?",
+    ),
     "slot-left": (
         _FULL,
-        "Job {job} waited beside {free} empty slots of {slots}. Whom is the last slot kept for?",
+        "Job {job} waited while {free} of {slots} slots stood empty. Whom is the last slot kept for?",
     ),
     "other-gap": (_FULL, "{free} of {slots} slots stood empty while job {job} waited. When is it let in?"),
     "one-too-many": (
@@ -64,7 +68,7 @@ HINTS = (
 def feedback(outcome: Outcome, where: str) -> Feedback:
     """The feedback of one outcome; ``where`` says where it comes from, '' that nothing may be shown."""
     named = {name: "so many" for name in ("free", "slots", "steps", "count")}
-    named |= {"job": "of the head of the queue", "later": "behind it"}
+    named |= {"job": "at the head of the queue", "later": "behind it"}
     event = "before the first step"
     if where:
         named |= {name: str(value) for name, value in outcome.numbers.items() if name in named}
