@@ -46,6 +46,11 @@ def test_the_rule_keeps_both_promises_for_nine_in_ten_and_whole_prompts_for_few(
         assert promises(load, run(load, whole)).share <= 0.3
 
 
+def of(tokens):
+    """A constant number of tokens, first come first."""
+    return lambda seen: filled(fitting(seen), tokens)
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_no_constant_number_of_tokens_comes_half_of_the_way(number):
     """Nor does one with the decodes among them, as shipped servers count."""
@@ -53,7 +58,7 @@ def test_no_constant_number_of_tokens_comes_half_of_the_way(number):
     played = [graded_load(course.graded("04.chunk", n), n) for n in range(12)]
     ends = [[promises(load, run(load, c)).share for c in (whole, rule(load))] for load in played]
     for tokens in (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512):
-        got = [promises(load, run(load, lambda seen: filled(fitting(seen), tokens))).share for load in played]
+        got = [promises(load, run(load, of(tokens))).share for load in played]
         ways = [
             min(max((a - least) / (best - least), 0), 1) for a, (least, best) in zip(got, ends, strict=True)
         ]

@@ -13,7 +13,7 @@ CHAT, CODE = "chat", "code"
 BLOCK = 16
 LOOSE = 1 << 20  # blocks that never run out
 HEAVY = 18  # percent of a lone prompt's chunk that there is room for beside all chats
-FILL = 80  # percent of what the steps have room for in the promised time, that a burst brings
+FILL = 78  # percent of what the steps have room for in the promised time, that a burst brings
 BOARDS = (  # percent of OPT-13B's price a token, and the gap in ms that is promised there; one case after the other
     (65, (70, 101)),
     (30, (90, 121)),
