@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from autograder.checks import exercises
+from autograder.checks import exercises, texts
 from autograder.checks.lab04 import chunk_play
 from autograder.checks.lab04.chunk import graded_load, small_load
 from autograder.checks.lab04.chunk_cases import drawn
@@ -206,6 +206,7 @@ def test_small_loads_are_small_and_what_is_watched_is_lawful():
     assert all(len(small_load(Random(f"small/{n}"), n).requests) < 20 for n in range(9))
     for name in ("ann", "bo", "cy"):
         audit.check(exercise.watched(exercise.puzzle(course, name)))
+        assert "What besides its own work" in exercise.puzzle(course, name).text()
     practice = exercise.puzzle(course, "", 3, "tiny")
     assert len(practice.load.requests) == 4
     assert promises(practice.load, exercise.reference(course, practice)).share == 1
@@ -215,3 +216,8 @@ def test_the_feedback_draws_the_requests_of_the_small_load():
     score = graded(CHUNK, CHUNK.wrong["tiny-chunk"].hands_in, course_of(0), Commitments("ann"))[0]
     assert score.feedback.picture is not None
     assert "#" in score.feedback.event
+
+
+def test_the_message_shown_is_answered_with_an_answer():
+    said = texts.message(exercises()["04.chunk"], course_of(0))
+    assert 'you:   [2,"ok",{"prefill":{"code 101":1}}]' in said

@@ -10,7 +10,7 @@ from typing import final
 
 from autograder.channel import Asker
 from autograder.checks.lab04 import batching_words as words
-from autograder.checks.lab04.batching_play import MEAN, Crowd, crowd, play_crowd
+from autograder.checks.lab04.batching_play import LENGTHS, MEAN, Crowd, crowd, play_crowd
 from autograder.checks.played import CASES, Outcome, judged, share_of_standard, shown_small, tag_of
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
@@ -22,7 +22,7 @@ from gpulab.serving.policies.request_level import RequestLevel
 from gpulab.serving.policies.reserving import Reserving
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
-from gpulab.telemetry.events import Finished, Granted
+from gpulab.telemetry.events import Claimed, Finished, Granted
 from gpulab.telemetry.ledger import Ledger
 
 UNSEEN = (3, 4, 6, 12, 16, 24, 48, 64)  # slots of the question; 8 and 32 are in the notebook
@@ -149,10 +149,12 @@ def watchable(draw: Random) -> Served:
     """A small crowd and a job that waited mostly beside empty slots, or mostly beside full ones."""
     cause, asked = draw.choice(("blocked", "behind")), draw.choice(UNSEEN)
     while True:
-        found = crowd(draw, draw.randrange(3, 6), times=3)
-        if cause == "behind":  # lengths nearly alike
-            jobs = tuple((name, step, draw.randrange(MEAN - 6, MEAN + 7)) for name, step, _ in found.jobs)
-            found = replace(found, jobs=jobs)
+        slots, at, jobs = draw.randrange(3, 6), 0, []
+        for name in range(3 * slots):
+            at += draw.randrange(1, 16) if name >= 2 * slots else 0
+            alike = draw.randrange(MEAN - 6, MEAN + 7)
+            jobs.append((name + 1, at, draw.choice(LENGTHS) if cause == "blocked" else alike))
+        found = Crowd(slots, tuple(jobs))
         served = Served(found, draw.choice(found.jobs[found.slots :])[0], asked)
         largest, shows = evidence(served, served.run(RequestLevel()))
         if largest == cause and shows:
@@ -162,7 +164,7 @@ def watchable(draw: Random) -> Served:
 def evidence(puzzle: Served, ledger: Ledger) -> tuple[str, set[int]]:
     """The largest part of the job's time besides its own work, and what shows it.
 
-    Blocked: jobs that ended while it waited, and left their slots empty. Behind: grants of slots while it waited, or
+    Blocked: jobs whose slots stood empty after their end while it waited. Behind: grants of slots while it waited, or
     before, that had not ended.
     """
     waited = Waiting(ledger)[puzzle.job]
@@ -174,8 +176,13 @@ def evidence(puzzle: Served, ledger: Ledger) -> tuple[str, set[int]]:
     grants = dict(zip(_granted(ledger), ledger.serials(Granted), strict=True))
     begun_ns = ledger[grants[puzzle.job]].time_ns
     if cause == "blocked":
-        inside = (s for s in ledger.serials(Finished) if waited.start_ns <= ledger[s].time_ns < begun_ns)
-        return cause, set(inside)
+        times = [ledger[serial].time_ns for serial in grants.values()]
+        since_ns = max(time_ns for time_ns in times if time_ns <= waited.start_ns)  # the batch that it found
+        return cause, {
+            serial
+            for serial in ledger.serials(Finished)
+            if since_ns < ledger[serial].time_ns < begun_ns and ledger[serial].time_ns not in times
+        }
     held = {
         serial
         for job, serial in grants.items()
@@ -186,8 +193,6 @@ def evidence(puzzle: Served, ledger: Ledger) -> tuple[str, set[int]]:
 
 def _granted(ledger: Ledger) -> list[int]:
     """Jobs in the order in which they got their slots."""
-    from gpulab.telemetry.events import Claimed
-
     owners = {fact.claim: int(fact.owner.split()[1]) for fact in ledger.of(Claimed)}
     return [owners[fact.claim] for fact in ledger.of(Granted)]
 

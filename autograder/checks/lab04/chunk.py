@@ -30,11 +30,11 @@ from gpulab.serving.request import Request
 from gpulab.telemetry.events import Claimed, Finished, Granted, Prefilled, Stepped
 from gpulab.telemetry.ledger import Ledger
 
-NAIVE = (
-    "whole",
-    "idle",
-    "pool",
-)  # which rule a learner watches, so that another part of the wait is the largest
+NAIVE = {  # what a learner watches: another part of the wait is the largest under each
+    "whole": "Every prompt that is here is computed whole in the next step.",
+    "idle": "Prompts are computed while nobody decodes.",
+    "pool": "Chunks keep the gap; the chats hold all blocks when the first prompt comes.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,5 +198,5 @@ class _OneToken:
     def __init__(self, cost: dict, gap_ns: int, first_token_ns: int) -> None:
         """Nothing to keep."""
 
-    def decide(self, view: dict) -> dict:
-        return {"prefill": {view["prompts"][0]["id"]: 1}}
+    def decide(self, view) -> dict:
+        return {"prefill": {view.prompts[0].id: 1}}
