@@ -78,7 +78,9 @@ class Batching(Exercise):
         """A small crowd of lengths far apart or nearly alike, and slots for the question."""
         if variant is not None:
             draw = course.public(self.id + "/variant", variant)
-            return Served(crowd(draw, 2 if size == "tiny" else 4, times=2), 3, draw.choice(UNSEEN))
+            return (
+                Served(crowd(draw, 2, times=2), 3, draw.choice(UNSEEN)) if size == "tiny" else watchable(draw)
+            )
         return watchable(course.of_learner(self.id, learner))
 
     def watched(self, puzzle: Served, part: str = "") -> Ledger:

@@ -22,6 +22,7 @@ from autograder.checks.played import Outcome, unanswered
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS
 
+_MISREAD = ("decodes-forgotten", "context-forgotten", "no-look-back")
 NEAR = 20  # tokens: chunks may be counted in blocks of 16
 FULL = 0.95  # of the way; who goes further hears of no fault
 
@@ -150,21 +151,17 @@ def lawful(seen: Seen, got: object) -> dict[int, int]:
 
 
 def _diagnose(outcome: Outcome, load: Load, kept: Promises, answers: list[Answer]) -> None:
-    """The misconception that the answers show: steps that were too long first, then room that was left."""
+    """The misconception that the answers show, steps that were too long first; and the answer that shows it best."""
     cost, gap_ps = load.cost, load.gap_ns * 1000
     over = [a for a in answers if a.chunks and a.seen.decoding and a.seen.step_ps(cost, a.chunks) > gap_ps]
-    cut = [a for a in answers if 0 < a.tokens < a.open]
+    found = long_steps(load, outcome.ledger)
     if over:
-        outcome.tag = _too_long(load, over, cut)
-        worst = max(over, key=lambda answer: answer.seen.step_ps(cost, answer.chunks))
-        found = long_steps(load, outcome.ledger)
+        outcome.tag, shows = _too_long(load, over, answers)
+        worst = max(shows, key=lambda answer: answer.seen.step_ps(cost, answer.chunks))
         outcome.event = found[0] if found else len(outcome.ledger) - 1
     else:
-        worst = max((a for a in answers if a.tokens < a.open), key=lambda a: a.open, default=answers[-1])
-        idle = sum(1 for a in answers if a.seen.decoding and not a.chunks and _fits(load, a) >= NEAR)
-        outcome.tag = "prompts-when-idle" if 2 * idle > len(answers) else "room-left"
-        if outcome.tag == "room-left" and len(cut) > 2 and _constant(cut):
-            outcome.tag = "tiny-chunk"
+        outcome.tag, shows = _too_little(load, answers)
+        worst = max(shows, key=lambda answer: _fits(load, answer) - answer.tokens)
         outcome.event = len(outcome.ledger) - 1
     outcome.numbers = {
         "decodes": f"{worst.seen.decoding} decode{'s' * (worst.seen.decoding != 1)}",
@@ -176,19 +173,27 @@ def _diagnose(outcome: Outcome, load: Load, kept: Promises, answers: list[Answer
     }
 
 
-def _too_long(load: Load, over: list[Answer], cut: list[Answer]) -> str:
-    """Which misreading gives chunks like those of the steps that were too long."""
+def _too_long(load: Load, over: list[Answer], answers: list[Answer]) -> tuple[str, list[Answer]]:
+    """Which misreading gives chunks like those of the steps that were too long, and the steps that show it."""
+    entire = [a for a in over if all(p.left == a.chunks[p.id] and not p.computed for p in _named(a))]
+    if 2 * len(entire) > len(over):
+        return "whole-prompt", entire
     unfinished = [answer for answer in over if answer.tokens < answer.open]
-    entire = sum(
-        all(p.left == a.chunks.get(p.id, p.left) and not p.computed for p in _named(a)) for a in over
-    )
-    if 2 * entire > len(over):
-        return "whole-prompt"
-    found = Counter(_misread(load, answer) for answer in unfinished)
-    tag, times = found.most_common(1)[0] if found else ("", 0)
-    if tag and 2 * times > len(unfinished):
-        return tag
-    return "fixed-budget" if _constant(cut) else "gap-broken"
+    misread = [(_misread(load, answer), answer) for answer in unfinished]
+    tag = max(("", *_MISREAD), key=lambda tag: sum(tag == found for found, _ in misread))
+    shows = [answer for found, answer in misread if found == tag]
+    if tag and 2 * len(shows) > len(unfinished):
+        return tag, shows
+    return ("fixed-budget" if _constant(answers) else "gap-broken"), unfinished or over
+
+
+def _too_little(load: Load, answers: list[Answer]) -> tuple[str, list[Answer]]:
+    """Which habit left room in the steps, and the steps that show it."""
+    idle = [a for a in answers if a.seen.decoding and not a.chunks and _fits(load, a) >= NEAR]
+    if 2 * len(idle) > len(answers):
+        return "prompts-when-idle", idle
+    beside = [a for a in answers if a.seen.decoding and a.tokens < a.open] or answers
+    return ("tiny-chunk" if _constant(answers) else "room-left"), beside
 
 
 def _misread(load: Load, answer: Answer) -> str:
@@ -212,12 +217,11 @@ def _fits(load: Load, answer: Answer) -> int:
     return most_tokens(load.cost, load.gap_ns, answer.seen)
 
 
-def _constant(cut: list[Answer]) -> bool:
-    """Is the number of tokens, with or without the decodes beside them, nearly always the same?"""
-    if not cut:
-        return False
+def _constant(answers: list[Answer]) -> bool:
+    """Is the number of tokens, with or without the decodes beside them, nearly always the same where there were more?"""
+    cut = [answer for answer in answers if 0 < answer.tokens < answer.open]
     counts = (Counter(a.tokens for a in cut), Counter(a.tokens + a.seen.decoding for a in cut))
-    return any(10 * found.most_common(1)[0][1] >= 8 * len(cut) for found in counts)
+    return len(cut) > 2 and any(10 * max(found.values()) >= 8 * len(cut) for found in counts)
 
 
 def _named(answer: Answer) -> list[Prompt]:

@@ -1,7 +1,9 @@
 """What 04.chunk says: one rule and one question a misconception, the hints, the blocks."""
 
+from autograder.checks.lab04.chunk_cases import CODE
 from autograder.checks.played import Outcome, told
 from autograder.verdict import Feedback
+from gpulab.telemetry.events import Arrived
 
 _GAP = "A step takes no longer than the promised gap: every job that decodes waits for its end."
 _FIRST = (
@@ -119,4 +121,6 @@ def feedback(outcome: Outcome, where: str) -> Feedback:
 def _picture(outcome: Outcome) -> object:
     from gpulab.report.charts import lanes
 
-    return lanes(outcome.ledger, by="request", title="Requests, up to the end or the first fault")
+    prompts = [fact.time_ns for fact in outcome.ledger.of(Arrived) if fact.tenant == CODE]
+    title = "Requests from the first prompt on, up to the end or the first fault"
+    return lanes(outcome.ledger, by="request", t0=min(prompts, default=None), title=title)
