@@ -92,7 +92,7 @@ BATCHING = Sheet(
         "waits-for-batch": Wrong(waits_for_batch, 0.24, 0.24, "waits-for-batch", "stood empty"),
         "refills-at-half": Wrong(refills_at_half, 0.24, 0.24, "refills-at-half", "call it full"),
         "slot-left": Wrong(slot_left, 0.24, 0.24, "slot-left"),
-        "only-the-finished": Wrong(only_the_finished, 0.56, 0.56, "slot-for-slot"),
+        "only-the-finished": Wrong(only_the_finished, 0.24, 0.56, "slot-for-slot"),
         "one-too-many": Wrong(one_too_many, 0.0, 0.20, "one-too-many"),
         "all-of-them": Wrong(all_of_them, 0.0, 0.20, "one-too-many"),
         "drops-finished": Wrong(never_delivers, 0.0, 0.20, "drops-finished", "get the answer"),

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from autograder.checks import exercises, texts
+from autograder.channel import InProcess
+from autograder.checks import exercises, played, texts
 from autograder.checks.lab04 import chunk_play
 from autograder.checks.lab04.chunk import graded_load, small_load
 from autograder.checks.lab04.chunk_cases import drawn
@@ -221,3 +222,14 @@ def test_the_feedback_draws_the_requests_of_the_small_load():
 def test_the_message_shown_is_answered_with_an_answer():
     said = texts.message(exercises()["04.chunk"], course_of(0))
     assert 'you:   [2,"ok",{"prefill":{"code 101":1}}]' in said
+
+
+@pytest.mark.parametrize("name", ["whole-prompt", "fixed-budget", "prompts-when-idle", "blocks-ignored"])
+def test_what_is_wrong_on_graded_loads_alone_is_told_without_a_number(name, monkeypatch):
+    monkeypatch.setattr(played, "PLAYS", 4)
+    wrong, made = CHUNK.wrong[name], iter(range(10_000))
+    asker = InProcess(lambda **given: (wrong.hands_in if next(made) < played.CASES else MyChunks)(**given))
+    score = exercises()["04.chunk"].grade(course_of(3), Commitments("ann"), asker)
+    asker.close()
+    assert (score.tag, score.feedback.where, score.feedback.picture) == (wrong.tag, "", None)
+    assert not any(c.isdigit() for c in "".join(score.feedback.lines()))

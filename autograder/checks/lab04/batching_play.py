@@ -32,12 +32,12 @@ class Crowd:
 def crowd(draw: Random, slots: int, *, times: int = 4) -> Crowd:
     """Jobs for ``times`` full batches, exponential lengths: half of them are there at once, the others come later.
 
-    The last quarter comes so slowly that slots stand empty before somebody comes.
+    The last third comes so slowly that slots stand empty before somebody comes.
     """
     count, at, jobs = times * slots, 0, []
     for name in range(count):
         if name >= count // 2:
-            at += draw.randrange(2 * MEAN // slots + 1) * (1 if name < count * 3 // 4 else 4)
+            at += draw.randrange(2 * MEAN // slots + 1) * (1 if name < count * 2 // 3 else 5)
         jobs.append((name + 1, at, draw.choice(LENGTHS)))
     return Crowd(slots, tuple(jobs))
 
