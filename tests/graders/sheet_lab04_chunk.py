@@ -99,12 +99,12 @@ class WhenIdle(Fixed):
 
 
 class SomeOfTheRoom(MyChunks):
-    """Three tenths of the room are left for nobody."""
+    """Four tenths of the room are left for nobody."""
 
     def __init__(self, cost, gap_ns, first_token_ns):
         super().__init__(cost, gap_ns, first_token_ns)
         base = self.cost.step_ps(1, 0)
-        self.gap_ps = base + (self.gap_ps - base) * 7 // 10
+        self.gap_ps = base + (self.gap_ps - base) * 6 // 10
 
 
 class TwiceTheGap(MyChunks):

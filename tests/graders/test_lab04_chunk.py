@@ -228,7 +228,11 @@ def test_the_message_shown_is_answered_with_an_answer():
 def test_what_is_wrong_on_graded_loads_alone_is_told_without_a_number(name, monkeypatch):
     monkeypatch.setattr(played, "PLAYS", 4)
     wrong, made = CHUNK.wrong[name], iter(range(10_000))
-    asker = InProcess(lambda **given: (wrong.hands_in if next(made) < played.CASES else MyChunks)(**given))
+
+    def make(**given):
+        return (wrong.hands_in if next(made) < played.CASES else MyChunks)(**given)
+
+    asker = InProcess(make)
     score = exercises()["04.chunk"].grade(course_of(3), Commitments("ann"), asker)
     asker.close()
     assert (score.tag, score.feedback.where, score.feedback.picture) == (wrong.tag, "", None)

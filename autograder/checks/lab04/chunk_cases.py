@@ -12,8 +12,11 @@ PARTS = ("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_tok
 CHAT, CODE = "chat", "code"
 BLOCK = 16
 LOOSE = 1 << 20  # blocks that never run out
-HEAVY = 18  # percent of a lone prompt's chunk that there is room for beside all chats
-FILL = 78  # percent of what the steps have room for in the promised time, that a burst brings
+HEAVY = 16  # percent of a lone prompt's chunk that there is room for beside all chats
+FILL = (
+    66,
+    80,
+)  # percent of what the steps have room for in the promised time: what the first burst brings, and others
 BOARDS = (  # percent of OPT-13B's price a token, and the gap in ms that is promised there; one case after the other
     (65, (70, 101)),
     (30, (90, 121)),
@@ -89,11 +92,11 @@ def room(cost: StepCost, gap_ns: int, decoding: int, cached: int, computed: int 
 def drawn(draw: Random, number: int, *, chats: int = 5, bursts: int = 3, most: int = 8) -> Load:
     """Chats with contexts so long that little room is left beside them, and bursts: among them, and when most left.
 
-    Each burst brings what a step that just keeps the gap has room for in the time promised, but for a fifth.
+    A burst brings less than what steps that just keep the gap have room for in the time promised.
     """
     parts = board(draw, number)
     gap_ns = draw.randrange(*BOARDS[number % len(BOARDS)][1]) * MS
-    first_token_ns = draw.randrange(16, 31) * 100 * MS
+    first_token_ns = draw.randrange(12, 21) * 100 * MS
     cost, chats = stated(parts), draw.randrange(chats - 1, chats + 3)
     beside = room(cost, gap_ns, 4, 0) * HEAVY // 100
     context = _context(cost, gap_ns, chats, beside) // chats
@@ -106,7 +109,7 @@ def drawn(draw: Random, number: int, *, chats: int = 5, bursts: int = 3, most: i
     for burst in range(bursts):
         count = draw.randrange(6, most + 1) if burst else draw.randrange(4, 6)
         chunk = beside if burst == 0 else room(cost, gap_ns, 10, 3_000 + LASTING * context, 500)
-        size = chunk * first_token_ns // gap_ns * FILL // 100 // count
+        size = chunk * first_token_ns // gap_ns * FILL[burst > 0] // 100 // count
         at += 50 * MS
         for _ in range(count):
             prompt = max(40, size * draw.randrange(80, 121) // 100)

@@ -162,6 +162,8 @@ def _diagnose(outcome: Outcome, load: Load, kept: Promises, answers: list[Answer
     else:
         outcome.tag, shows = _too_little(load, answers)
         worst = max(shows, key=lambda answer: _fits(load, answer) - answer.tokens)
+        # A constant that is too little here may be too much elsewhere, which tells more.
+        outcome.sure = outcome.tag != "tiny-chunk" or 8 * worst.tokens < _fits(load, worst)
         outcome.event = len(outcome.ledger) - 1
     outcome.numbers = {
         "decodes": f"{worst.seen.decoding} decode{'s' * (worst.seen.decoding != 1)}",
