@@ -1,4 +1,4 @@
-"""What the judge knows of each exercise: its draws, its laws, its bands, its words."""
+"""What the judge knows of each exercise: its cases, its laws, its bands and what feedback says."""
 
 from autograder.judge import Exercise
 

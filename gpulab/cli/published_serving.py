@@ -14,7 +14,7 @@ from gpulab.report.fairness import OUTPUT_WEIGHT, Gap
 from gpulab.report.metrics import Distribution
 from gpulab.report.served import Requests
 from gpulab.report.tokens import Tokens
-from gpulab.serving.cost import StepCost, load
+from gpulab.serving.cost import StepCost, load, stated
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.fair import VirtualTokens
@@ -37,10 +37,7 @@ LENGTH, POOL_TOKENS, UNTIL_S = 256, 10_000, 360  # F8: prompt and output, KV, an
 
 def step_cost(**parts: int) -> StepCost:
     """A step that costs what ``parts`` say, fields of ``StepCost``, and nothing else."""
-    none = dict.fromkeys(("constant_ps", "weights_ps", "token_ps", "cached_token_ps", "square_token_ps"), 0)
-    limits = {"kv_blocks": 10_000, "block_tokens": 16, "most_tokens": 10**6, "most_cached_tokens": 10**9}
-    named = {"model": "stated", "gpu": "stated", "source": "the row it is for"}
-    return StepCost(**{**named, "host_ns": 0, "kv_bytes_per_token": 0, **limits, **none, **parts})
+    return stated(parts)
 
 
 def batching() -> Iterator[Row]:
