@@ -8,3 +8,8 @@ def exercises() -> dict[str, Exercise]:
     from autograder.checks import lab00, lab01, lab02, lab03
 
     return {exercise.id: exercise for lab in (lab00, lab01, lab02, lab03) for exercise in lab.exercises()}
+
+
+def alternatives() -> dict[str, str]:
+    """Exercise to the one in whose place it may be done; the better of the two counts."""
+    return {name: exercise.instead_of for name, exercise in exercises().items() if exercise.instead_of}
