@@ -1,0 +1,9 @@
+"""Lab 04, schedule: who is served next."""
+
+from autograder.checks.lab04.deadline import Deadline
+from autograder.judge import Exercise
+
+
+def exercises() -> list[Exercise]:
+    """The exercises of this lab in their order."""
+    return [Deadline()]
