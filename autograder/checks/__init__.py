@@ -7,7 +7,9 @@ def exercises() -> dict[str, Exercise]:
     """All exercises by id, in the order of the labs."""
     from autograder.checks import lab00, lab01, lab02, lab03, lab04
 
-    return {exercise.id: exercise for lab in (lab00, lab01, lab02, lab03, lab04) for exercise in lab.exercises()}
+    return {
+        exercise.id: exercise for lab in (lab00, lab01, lab02, lab03, lab04) for exercise in lab.exercises()
+    }
 
 
 def alternatives() -> dict[str, str]:

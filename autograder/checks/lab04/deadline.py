@@ -85,8 +85,9 @@ class Deadline(Exercise):
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         notice_ns = course.rules[self.id]["notice_ns"]
-        cases = (graded_case(course.graded(self.id, n), notice_ns, n) for n in range(CASES))
-        outcomes = judged(cases, lambda crowd: play_crowd(crowd, asker))
+        outcomes = judged(
+            range(CASES), lambda n: play_crowd(graded_case(course.graded(self.id, n), notice_ns, n), asker)
+        )
         share, note = share_of_standard(outcomes)
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))

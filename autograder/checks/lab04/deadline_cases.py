@@ -28,7 +28,6 @@ class Prompt(NamedTuple):
         return f"{self.tenant}-{self.id}"
 
 
-
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """Requests in order of arrival, and until how long after it one may be turned away."""

@@ -66,7 +66,9 @@ class Asked:
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
         self.needless: list[Prompt] = []  # turned away, though with it all promises could be kept
-        self.let_in: list[bool] = []  # of whoever was not turned away as it came: is its answer over by its deadline?
+        self.let_in: list[
+            bool
+        ] = []  # of whoever was not turned away as it came: is its answer over by its deadline?
         self.ahead_ns: dict[int, int] = {}  # work before each request, by deadline, when it came
 
     def decide(self, server: Server) -> Answer:
@@ -139,7 +141,7 @@ def _measured(outcome: Outcome, server: Server, asked: Asked) -> Outcome:
     outcome.expected, outcome.got = f"{best:.0%} of the worth", f"{server.worth:.0%}"
     if 100 * len(asked.needless) > NEEDLESS_PERCENT * len(server.crowd.prompts):
         outcome.way, outcome.lawful = 0.0, bool(server.starts)  # an empty server keeps every promise
-        job, whole = asked.needless[0], 10 * sum(asked.let_in) >= 9 * len(asked.let_in)
+        job, whole = asked.needless[0], 0 < 9 * len(asked.let_in) <= 10 * sum(asked.let_in)
         outcome.tag = "whole-answer" if whole else "turned-away"
         outcome.event = _last(server, job.id, Dropped)
         outcome.numbers = _numbers(server, job)
@@ -166,7 +168,9 @@ def _why(server: Server) -> tuple[str, tuple[Prompt, Prompt] | None]:
     hits = [sum(job == firsts[n] for job, firsts in telling) for n in range(len(rules))]
     tag = list(rules)[hits.index(max(hits))]
     if tag == "deadline":
-        return ("ignores-ahead" if server.refused else "never-refuses") if server.late else "refuses-many", None
+        return (
+            "ignores-ahead" if server.refused else "never-refuses"
+        ) if server.late else "refuses-many", None
     passed = [
         (other, job)
         for job, there in server.starts

@@ -27,7 +27,7 @@ RULES = {
     ),
     "refuses-many": (
         _WORTH,
-        "No promise is broken, but more were turned away than by the rule. Who of those that wait could have stayed?",
+        "No promise is broken, but more were turned away than by the rule. In which order could more have stayed?",
     ),
     "turned-away": (
         "Nobody is turned away with whom all promises can be kept, in the order of deadlines.",
