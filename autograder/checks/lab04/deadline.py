@@ -33,7 +33,7 @@ class Deadline(Exercise):
     function = "decide"
     constant = "view.{}"
     predicts = ("percent",)
-    causes = ("code", "night")
+    causes = ("chat", "code", "night")
     hints = words.HINTS
     blocks = words.BLOCKS
 
@@ -65,7 +65,7 @@ class Deadline(Exercise):
             crowd = drawn(draw, notice_ns, OWN, OWN_LOAD_PERCENT, kind)
             parts, shows = evidence(self.watched(crowd), crowd)
             other = sum(ns for name, ns in parts.items() if name != kind)
-            if 5 * parts[kind] >= 6 * other and 2 <= len(shows[kind]):
+            if 5 * parts[kind] >= 6 * other and len(shows[kind]) >= 9:
                 return crowd
 
     def watched(self, puzzle: Crowd, part: str = "") -> Ledger:

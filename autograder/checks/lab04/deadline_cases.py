@@ -8,7 +8,12 @@ from autograder.checks.lengths import GAPS, quantile
 from gpulab.units import MS
 
 TENANTS = ("chat", "code", "night")
-_PARTS = {"mixed": (42, 42, 16), "code": (50, 48, 2), "night": (60, 12, 28)}  # percent of the requests
+_PARTS = {  # percent of the requests
+    "mixed": (42, 42, 16),
+    "chat": (95, 4, 1),
+    "code": (50, 48, 2),
+    "night": (60, 12, 28),
+}
 _TOKENS = {"chat": (200, 800), "code": (2_000, 5_000), "night": (3_000, 8_000)}
 
 

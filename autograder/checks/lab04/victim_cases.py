@@ -1,0 +1,78 @@
+"""The jobs of 04.victim: chats with long beginnings that many share, code with long prompts, and nightly summaries."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+from gpulab.units import MS
+
+BLOCK_TOKENS = 16
+ROUND_NS = BLOCK_TOKENS * 20 * MS  # in which each job that runs makes a block of tokens
+_BEGINNINGS = {"chat": (3, (10, 30)), "code": (2, (2, 8)), "night": (1, (1, 3))}  # how many, and blocks of each
+_PROMPTS = {"chat": (100, 400), "code": (200, 700), "night": (400, 900)}  # tokens behind the beginning
+_OUTPUTS = {"chat": (60, 320), "code": (40, 240), "night": (60, 280)}
+_WHO = (*("chat",) * 10, *("code",) * 7, *("night",) * 3)
+
+
+class Asked(NamedTuple):
+    """A request: ``prefix`` names its beginning of ``prefix_blocks`` full blocks, ``prompt_tokens`` come behind it."""
+
+    id: int
+    tenant: str
+    arrival_ns: int
+    prefix: str
+    prefix_blocks: int
+    prompt_tokens: int
+    output_tokens: int
+    copied: bool  # does a copy of what was asked lie on the host already?
+
+    @property
+    def owner(self) -> str:
+        return f"{self.tenant}-{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests in order of arrival, a pool that is too small for them, and what losing KV costs."""
+
+    requests: tuple[Asked, ...]
+    blocks: int
+    grace_tokens: int
+    token_ns: int  # to compute a token again
+    prompt_ns: int  # to begin a prompt
+    swap_ns: int  # to begin a transfer
+    block_ns: int  # to move a block
+
+    def text(self) -> str:
+        """The task in words."""
+        lines = [
+            f"{self.blocks} blocks; computing again takes {self.prompt_ns:,} ns and {self.token_ns:,} ns a token, a transfer "
+            f"{self.swap_ns:,} ns and {self.block_ns:,} ns a block; {self.grace_tokens} tokens between two evictions of a job"
+        ]
+        lines += [
+            f"{r.arrival_ns / MS:>8,.0f} ms  {r.owner}: {r.prefix_blocks} blocks of {r.prefix}, then {r.prompt_tokens:,} tokens"
+            for r in self.requests
+        ]
+        return "\n".join(lines)
+
+
+def drawn(draw: Random, grace_tokens: int, count: int, blocks: int) -> Load:
+    """``count`` requests that come faster than a pool of ``blocks`` serves them."""
+    names = {
+        f"{tenant} {letter}": draw.randrange(*sizes)
+        for tenant, (many, sizes) in _BEGINNINGS.items()
+        for letter in "abc"[:many]
+    }
+    requests, now_ns = [], 0
+    for number in range(count):
+        now_ns += ROUND_NS * draw.randrange(0, 800) // 1_000
+        tenant = draw.choice(_WHO)
+        prefix = draw.choice([name for name in names if name.startswith(tenant)])
+        whole = tenant == "chat" and draw.randrange(4) == 0  # asked just so before: the beginning is all of it
+        prompt = 0 if whole else draw.randrange(*_PROMPTS[tenant])
+        output = draw.randrange(*_OUTPUTS[tenant])
+        copied = draw.randrange(3) == 0
+        requests.append(Asked(number, tenant, now_ns, prefix, names[prefix], prompt, output, copied))
+    costs = 1_000 * draw.randrange(30, 51), MS * draw.randrange(5, 9), MS * draw.randrange(7, 12)
+    costs = *costs, 1_000 * draw.randrange(70, 131)
+    return Load(tuple(requests), blocks, grace_tokens, *costs)
