@@ -18,9 +18,9 @@ from autograder.judge import Exercise, as_points, build_points, committed, recon
 from autograder.verdict import Commitments, Feedback, Score
 from gpulab.telemetry.ledger import Ledger
 
-REQUESTS, BLOCKS = 60, 560  # of a graded case: 13 to 25 shortages
+REQUESTS, BLOCKS = 90, 930  # of a graded case: some 17 shortages, of up to 35 blocks
 OWN, OWN_BLOCKS = 30, 360
-SMALL, SMALL_BLOCKS = 14, 170
+SMALL, SMALL_BLOCKS = 14, 190
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,7 @@ class VictimExercise(Exercise):
 
 
 def graded_case(draw: Random, grace_tokens: int) -> Load:
-    """A load with ten shortages or more, at least three of them of blocks that the cheapest alone would not give, in which the rule
-    is at least a tenth cheaper than oldest first.
-    """
+    """A load with ten shortages or more, which the rule ends for at least a tenth less than oldest first."""
     while True:
         load = drawn(draw, grace_tokens, REQUESTS, BLOCKS)
         found = shortages(load)

@@ -9,8 +9,9 @@ from gpulab.units import MS
 BLOCK_TOKENS = 16
 ROUND_NS = BLOCK_TOKENS * 20 * MS  # in which each job that runs makes a block of tokens
 _BEGINNINGS = {"chat": (3, (10, 30)), "code": (2, (2, 8)), "night": (1, (1, 3))}  # how many, and blocks of each
-_PROMPTS = {"chat": (100, 400), "code": (200, 700), "night": (400, 900)}  # tokens behind the beginning
+_PROMPTS = {"chat": (60, 250), "code": (150, 500), "night": (600, 1_400)}  # tokens behind the beginning
 _OUTPUTS = {"chat": (60, 320), "code": (40, 240), "night": (60, 280)}
+_LINK = (40, 100, 250, 700)
 _WHO = (*("chat",) * 10, *("code",) * 7, *("night",) * 3)
 
 
@@ -42,6 +43,7 @@ class Load:
     prompt_ns: int  # to begin a prompt
     swap_ns: int  # to begin a transfer
     block_ns: int  # to move a block
+    link_percent: tuple[int, ...]  # by round, over and over: what a transfer takes while others use the link, too
 
     def text(self) -> str:
         """The task in words."""
@@ -65,14 +67,15 @@ def drawn(draw: Random, grace_tokens: int, count: int, blocks: int) -> Load:
     }
     requests, now_ns = [], 0
     for number in range(count):
-        now_ns += ROUND_NS * draw.randrange(0, 800) // 1_000
+        now_ns += ROUND_NS * draw.randrange(400) // 1_000
         tenant = draw.choice(_WHO)
         prefix = draw.choice([name for name in names if name.startswith(tenant)])
         whole = tenant == "chat" and draw.randrange(4) == 0  # asked just so before: the beginning is all of it
         prompt = 0 if whole else draw.randrange(*_PROMPTS[tenant])
         output = draw.randrange(*_OUTPUTS[tenant])
-        copied = draw.randrange(3) == 0
+        copied = draw.randrange(4) == 0
         requests.append(Asked(number, tenant, now_ns, prefix, names[prefix], prompt, output, copied))
-    costs = 1_000 * draw.randrange(30, 51), MS * draw.randrange(5, 9), MS * draw.randrange(7, 12)
+    costs = 1_000 * draw.randrange(50, 80), MS * draw.randrange(12, 19), MS * draw.randrange(8, 13)
     costs = *costs, 1_000 * draw.randrange(70, 131)
-    return Load(tuple(requests), blocks, grace_tokens, *costs)
+    link = tuple(draw.choice(_LINK) for _ in range(32))
+    return Load(tuple(requests), blocks, grace_tokens, *costs, link)

@@ -23,6 +23,7 @@ class Pool:
         self.load, self.now_ns, self.free = load, 0, load.blocks
         self.running: list[Job] = []  # in the order in which they were let in
         self.waiting: list[Job] = []
+        self.rounds = 0
         self.put_out: list[tuple[int, Job, str, int]] = []
         self.ledger = Ledger()
         self.ledger.append(Opened(0, POOL, load.blocks, "blocks"))
@@ -39,7 +40,7 @@ class Pool:
                 self._arrive(self._coming.pop())
             self._let_in()
             spent_ns = 0
-            while self.shortage.need > 0:
+            while len(self.running) > self.free:
                 spent_ns += self._evict(*victim(self))
             self._round(spent_ns)
         self.ledger.append(Closed(self.now_ns))
@@ -47,7 +48,8 @@ class Pool:
     @property
     def shortage(self) -> Shortage:
         """Who runs now, and what is free."""
-        return Shortage(self.load, tuple(self.running), self.free)
+        link = self.load.link_percent
+        return Shortage.of(self.load, self.running, self.free, link[self.rounds % len(link)])
 
     def _arrive(self, asked: Asked) -> None:
         job = Job(asked)
@@ -100,6 +102,7 @@ class Pool:
                 self.ledger.append(Granted(self.now_ns, job.claim, -1, 1))
             job.made, job.since = job.made + BLOCK_TOKENS, job.since + BLOCK_TOKENS
         self.free -= len(self.running)
+        self.rounds += 1
         self.now_ns += ROUND_NS + spent_ns
         for job in [job for job in self.running if job.made >= job.asked.output_tokens]:
             self._leave(job)

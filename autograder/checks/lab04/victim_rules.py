@@ -1,7 +1,8 @@
 """A shortage of blocks in 04.victim: who would free how much at what price, the rule, and what misreadings choose."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import final
 
 from autograder.checks.lab04.victim_cases import BLOCK_TOKENS, Asked, Load
@@ -33,11 +34,23 @@ class Job:
 @final
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Jobs that run, in the order in which they were let in, and ``free`` blocks; each job takes one in the next round."""
+    """Jobs that run, in the order in which they were let in, and ``free`` blocks; each job takes one in the next round.
+
+    ``link_percent`` is what a transfer takes now, ``holders`` are how many jobs hold each beginning.
+    """
 
     load: Load
     running: tuple[Job, ...]
     free: int
+    link_percent: int
+    holders: Counter
+
+    @classmethod
+    def of(cls, load: Load, running: Iterable[Job], free: int, link_percent: int) -> "Shortage":
+        """The shortage of these jobs."""
+        running = tuple(running)
+        holders = Counter(job.asked.prefix for job in running)
+        return cls(load, running, free, link_percent, holders)
 
     @property
     def need(self) -> int:
@@ -46,7 +59,7 @@ class Shortage:
 
     def shares(self, job: Job) -> bool:
         """Does another job that runs hold the same beginning?"""
-        return any(o is not job and o.asked.prefix == job.asked.prefix for o in self.running)
+        return self.holders[job.asked.prefix] > 1
 
     def frees(self, job: Job) -> int:
         """Blocks that come free when ``job`` is put out: its own, and its beginning if nobody else holds that."""
@@ -60,10 +73,11 @@ class Shortage:
         """What it takes to bring back what ``job`` would lose, in each mode. Of a copied prompt only the way in."""
         lost = job.own_tokens + (0 if self.shares(job) else BLOCK_TOKENS * job.asked.prefix_blocks)
         on_host = job.asked.prompt_tokens // BLOCK_TOKENS * job.asked.copied
+        moved_ns = (2 - job.asked.copied) * self.load.swap_ns
+        moved_ns += (2 * self.frees(job) - on_host) * self.load.block_ns
         return {
             "recompute": self.load.prompt_ns + lost * self.load.token_ns,
-            "swap": (2 - job.asked.copied) * self.load.swap_ns
-            + (2 * self.frees(job) - on_host) * self.load.block_ns,
+            "swap": moved_ns * self.link_percent // 100,
         }
 
     def cheapest(self, job: Job) -> tuple[str, int]:
@@ -83,8 +97,8 @@ class Shortage:
 
     def without(self, job: Job) -> "Shortage":
         """What is left when ``job`` is put out."""
-        rest = tuple(other for other in self.running if other is not job)
-        return replace(self, running=rest, free=self.free + self.frees(job))
+        rest = (other for other in self.running if other is not job)
+        return self.of(self.load, rest, self.free + self.frees(job), self.link_percent)
 
     def job(self, number: int) -> Job:
         """The job of request ``number``."""
