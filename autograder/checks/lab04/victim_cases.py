@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from gpulab.units import MS
+from gpulab.units import MS, format_ns
 
 BLOCK_TOKENS = 16
 ROUND_NS = BLOCK_TOKENS * 20 * MS  # in which each job that runs makes a block of tokens
@@ -47,12 +47,15 @@ class Load:
 
     def text(self) -> str:
         """The task in words."""
+        again, begun, transfer, block = map(
+            format_ns, (self.token_ns, self.prompt_ns, self.swap_ns, self.block_ns)
+        )
         lines = [
-            f"{self.blocks} blocks; computing again takes {self.prompt_ns:,} ns and {self.token_ns:,} ns a token, a transfer "
-            f"{self.swap_ns:,} ns and {self.block_ns:,} ns a block; {self.grace_tokens} tokens between two evictions of a job"
+            f"{self.blocks} blocks; computing again takes {begun} and {again} a token, a transfer {transfer} and {block} a block",
+            f"{self.grace_tokens} tokens between two evictions of a job; in brackets: blocks of a beginning",
         ]
         lines += [
-            f"{r.arrival_ns / MS:>8,.0f} ms  {r.owner}: {r.prefix_blocks} blocks of {r.prefix}, then {r.prompt_tokens:,} tokens"
+            f"{r.arrival_ns / MS:>8,.0f} ms  {r.owner}: {r.prefix} ({r.prefix_blocks}), then {r.prompt_tokens:,} tokens"
             for r in self.requests
         ]
         return "\n".join(lines)

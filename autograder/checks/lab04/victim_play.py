@@ -54,7 +54,7 @@ def shortages(load: Load) -> list[Shortage]:
     found: list[Shortage] = []
 
     def noted(pool: Pool) -> Victim:
-        found.append(pool.shortage)
+        found.append(pool.shortage.kept())
         return rule(pool.shortage)
 
     Pool(load).play(noted)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from autograder.checks.lab04.victim_cases import BLOCK_TOKENS, Asked, Load
@@ -51,6 +51,10 @@ class Shortage:
         running = tuple(running)
         holders = Counter(job.asked.prefix for job in running)
         return cls(load, running, free, link_percent, holders)
+
+    def kept(self) -> "Shortage":
+        """This shortage with its jobs as they are now; those of a pool go on."""
+        return self.of(self.load, (replace(job) for job in self.running), self.free, self.link_percent)
 
     @property
     def need(self) -> int:
