@@ -68,8 +68,11 @@ def frees_nothing(view):
 
 def ping_pong(view):
     """As the reference, without a thought of who was put out just now."""
-    fit = [job for job in view.running if frees(view, job) + 1 >= view.need_blocks and frees(view, job)]
-    return said_of(min(fit or may(view), key=lambda job: (job.evictions == 0, price(job), job.id)))
+    freeing = [job for job in view.running if frees(view, job)]
+    fit = [job for job in freeing if frees(view, job) + 1 >= view.need_blocks]
+    if fit:
+        return said_of(min(fit, key=lambda job: (price(job), job.id)))
+    return said_of(max(freeing, key=lambda job: (frees(view, job), -price(job))))
 
 
 def stub(view):
@@ -99,7 +102,7 @@ VICTIM = Sheet(
         "largest": Wrong(by(lambda view, job: -frees(view, job)), 0.30, 0.50, "largest", "nobody needed"),
         "always-swap": Wrong(in_mode("swap"), 0.30, 0.70, "always-swap", "a swap takes"),
         "always-recompute": Wrong(in_mode("recompute"), 0.30, 0.70, "always-recompute", "computing again takes"),
-        "cheapest-only": Wrong(by(lambda view, job: price(job)), 0.30, 0.70, "falls-short", "were lacking"),
+        "cheapest-only": Wrong(by(lambda view, job: price(job)), 0.30, 0.70, "falls-short", "was cheap"),
         "counts-shared": Wrong(counts_shared, 0.30, 0.70, "falls-short", "stay with others"),
         "frees-nothing": Wrong(frees_nothing, 0.0, 0.20, "frees-nothing", "What came free"),
         "ping-pong": Wrong(ping_pong, 0.0, 0.20, "ping-pong", "Does it ever end"),

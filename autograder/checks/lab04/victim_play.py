@@ -40,7 +40,7 @@ def play_load(load: Load, asker: Asker) -> Outcome:
     )
     if outcome.way < FULL:
         outcome.tag = asked.tag()
-        worst = max(asked.dear, key=lambda dear: dear.more_ns, default=None)
+        worst = asked.worst(outcome.tag)
         if worst is not None:
             outcome.event = pool.put_out[worst.number][0]
             outcome.expected = f"{worst.other}, {format_ns(worst.other_ns)} to end this shortage"
@@ -69,6 +69,8 @@ class Dear:
         self.number = number
         number, mode = rule(now)
         mine, other = now.job(said[0]), now.job(number)
+        self.tags = {tag for tag, misread in MISREAD.items() if misread(now) == said}
+        self.enough = now.meets(other)
         self.who, self.other = f"{mine.asked.owner} by {said[1]}", f"{other.asked.owner} by {mode}"
         self.other_ns = now.price(rule)
         self.more_ns = now.costs(mine)[said[1]] + now.without(mine).price(rule) - self.other_ns
@@ -91,8 +93,6 @@ class Asked:
         self.naive_ns = self.best_ns = 0
         self.dear: list[Dear] = []
         self._since_ns = -1
-        self._hits = dict.fromkeys(MISREAD, 0)
-        self._wrong = 0
 
     def victim(self, pool: Pool) -> Victim:
         """The learner's victim in this shortage."""
@@ -103,16 +103,19 @@ class Asked:
             self.best_ns += now.price(rule)
         said = _read(self._asker.ask("victim", [now.view(pool.now_ns)]), now)
         if said != rule(now):
-            self._wrong += 1
-            for tag, misread in MISREAD.items():
-                self._hits[tag] += said == misread(now)
             self.dear.append(Dear(now, said, len(pool.put_out)))
         return said
 
     def tag(self) -> str:
         """The misreading that gives most of the victims that are not the rule's; ``dear`` without one."""
-        best = max(self._hits, key=lambda tag: self._hits[tag])
-        return best if 2 * self._hits[best] > self._wrong else "dear"
+        hits = {tag: sum(tag in dear.tags for dear in self.dear) for tag in MISREAD}
+        best = max(hits, key=lambda tag: hits[tag])
+        return best if 2 * hits[best] > len(self.dear) else "dear"
+
+    def worst(self, tag: str) -> Dear | None:
+        """The victim of this misreading that cost most; if possible where the rule's was enough alone."""
+        shows = [dear for dear in self.dear if tag in dear.tags or tag == "dear"]
+        return max(shows, key=lambda dear: (dear.enough, dear.more_ns), default=None)
 
 
 def _read(answer: object, now: Shortage) -> Victim:

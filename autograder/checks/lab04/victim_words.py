@@ -14,7 +14,7 @@ _ANSWER = 'The answer is [id, "recompute"] or [id, "swap"], with the id of a job
 RULES = {
     "oldest": (
         _PRICE,
-        "{who} takes {cost} to bring back, {other} {less}, and that frees enough, too. What has age to do with it?",
+        "{who} takes {cost} to bring back, {other} {less}. What has age to do with it?",
     ),
     "newest": (
         _PRICE,
@@ -22,7 +22,7 @@ RULES = {
     ),
     "largest": (
         _PRICE,
-        "{need} blocks were lacking, and {who} gave {frees}. What did you pay for those that nobody needed?",
+        "Blocks lacking: {need}; {who} gave {frees}. What did you pay for those that nobody needed?",
     ),
     "always-swap": (
         _PRICE,
@@ -34,7 +34,7 @@ RULES = {
     ),
     "falls-short": (
         _FREES,
-        "{need} blocks were lacking, {who} was cheap and gave {frees}; {shared} more of its beginning stay with others. "
+        "Blocks lacking: {need}; {who} was cheap and gave {frees}, {shared} more of its beginning stay with others. "
         "What did the shortage cost in the end?",
     ),
     "dear": (
@@ -47,7 +47,7 @@ RULES = {
     ),
     "ping-pong": (
         "Between two evictions a job makes at least `view.grace_tokens` tokens, if another can be put out.",
-        "{who} was put out {evictions} times before, and has made {since} of {grace} tokens since. Does it ever end?",
+        "{who}: evictions before this one {evictions}, tokens made since {since} of {grace}. Does it ever end?",
     ),
     "not-running": (_ANSWER, "You named a job that does not run. In which list of the view did you find its id?"),
     "type": (_ANSWER, "What does your function return on this path?"),
@@ -88,7 +88,7 @@ def feedback(outcome: Outcome, where: str) -> Feedback:
     named |= {"who": "A job", "other": "another"}
     event, picture = "before the first shortage, when your function was made ready", None
     if where and numbers.get("who"):
-        event = f"#{outcome.event}, a shortage of {numbers['need']} blocks"
+        event = f"#{outcome.event}, blocks lacking: {numbers['need']}"
         named |= {name: f"{numbers[name]}" for name in words}
         named |= {name: format_ns(ns) for name, ns in numbers["costs"].items()}
         named["who"] = numbers["who"]
