@@ -101,7 +101,9 @@ VICTIM = Sheet(
         "newest": Wrong(lambda view: said_of(may(view)[-1]), 0.30, 0.70, "newest", "came last"),
         "largest": Wrong(by(lambda view, job: -frees(view, job)), 0.30, 0.50, "largest", "nobody needed"),
         "always-swap": Wrong(in_mode("swap"), 0.30, 0.70, "always-swap", "a swap takes"),
-        "always-recompute": Wrong(in_mode("recompute"), 0.30, 0.70, "always-recompute", "computing again takes"),
+        "always-recompute": Wrong(
+            in_mode("recompute"), 0.30, 0.70, "always-recompute", "computing again takes"
+        ),
         "cheapest-only": Wrong(by(lambda view, job: price(job)), 0.30, 0.70, "falls-short", "was cheap"),
         "counts-shared": Wrong(counts_shared, 0.30, 0.70, "falls-short", "stay with others"),
         "frees-nothing": Wrong(frees_nothing, 0.0, 0.20, "frees-nothing", "What came free"),

@@ -118,9 +118,7 @@ class VictimExercise(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         grace = course.rules[self.id]["grace_tokens"]
-        outcomes = judged(
-            range(2), lambda n: play_load(graded_case(course.public(self.id, n), grace), asker)
-        )
+        outcomes = judged(range(2), lambda n: play_load(graded_case(course.public(self.id, n), grace), asker))
         share, note = share_of_standard(outcomes)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)

@@ -8,7 +8,11 @@ from gpulab.units import MS, format_ns
 
 BLOCK_TOKENS = 16
 ROUND_NS = BLOCK_TOKENS * 20 * MS  # in which each job that runs makes a block of tokens
-_BEGINNINGS = {"chat": (3, (10, 30)), "code": (2, (2, 8)), "night": (1, (1, 3))}  # how many, and blocks of each
+_BEGINNINGS = {
+    "chat": (3, (10, 30)),
+    "code": (2, (2, 8)),
+    "night": (1, (1, 3)),
+}  # how many, and blocks of each
 _PROMPTS = {"chat": (60, 250), "code": (150, 500), "night": (600, 1_400)}  # tokens behind the beginning
 _OUTPUTS = {"chat": (60, 320), "code": (40, 240), "night": (60, 280)}
 _LINK = (40, 100, 250, 700)
@@ -43,7 +47,9 @@ class Load:
     prompt_ns: int  # to begin a prompt
     swap_ns: int  # to begin a transfer
     block_ns: int  # to move a block
-    link_percent: tuple[int, ...]  # by round, over and over: what a transfer takes while others use the link, too
+    link_percent: tuple[
+        int, ...
+    ]  # by round, over and over: what a transfer takes while others use the link, too
 
     def text(self) -> str:
         """The task in words."""
@@ -73,7 +79,9 @@ def drawn(draw: Random, grace_tokens: int, count: int, blocks: int) -> Load:
         now_ns += ROUND_NS * draw.randrange(400) // 1_000
         tenant = draw.choice(_WHO)
         prefix = draw.choice([name for name in names if name.startswith(tenant)])
-        whole = tenant == "chat" and draw.randrange(4) == 0  # asked just so before: the beginning is all of it
+        whole = (
+            tenant == "chat" and draw.randrange(4) == 0
+        )  # asked just so before: the beginning is all of it
         prompt = 0 if whole else draw.randrange(*_PROMPTS[tenant])
         output = draw.randrange(*_OUTPUTS[tenant])
         copied = draw.randrange(4) == 0

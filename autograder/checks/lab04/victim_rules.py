@@ -143,7 +143,9 @@ def rule(now: Shortage) -> Victim:
     enough = [job for job in now.allowed() if now.meets(job)]
     if enough:
         return _named(now, min(enough, key=lambda job: (now.cheapest(job)[1], job.asked.id)))
-    return _named(now, min(now.allowed(), key=lambda job: (-now.frees(job), now.cheapest(job)[1], job.asked.id)))
+    return _named(
+        now, min(now.allowed(), key=lambda job: (-now.frees(job), now.cheapest(job)[1], job.asked.id))
+    )
 
 
 def oldest_first(now: Shortage) -> Victim:

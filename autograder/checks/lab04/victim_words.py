@@ -49,7 +49,10 @@ RULES = {
         "Between two evictions a job makes at least `view.grace_tokens` tokens, if another can be put out.",
         "{who}: evictions before this one {evictions}, tokens made since {since} of {grace}. Does it ever end?",
     ),
-    "not-running": (_ANSWER, "You named a job that does not run. In which list of the view did you find its id?"),
+    "not-running": (
+        _ANSWER,
+        "You named a job that does not run. In which list of the view did you find its id?",
+    ),
     "type": (_ANSWER, "What does your function return on this path?"),
     "not-solved": (
         "`victim` is yours to write.",
