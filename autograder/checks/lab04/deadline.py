@@ -19,7 +19,7 @@ from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS
 
 REQUESTS = 120  # in a graded case: at most 240 questions
-OWN = 40  # in the learner's own crowd
+OWN = 24  # in the learner's own crowd
 OWN_LOAD_PERCENT = 120
 
 

@@ -85,7 +85,8 @@ class VictimExercise(Exercise):
             load = drawn(draw, grace, OWN, OWN_BLOCKS)
             prices, shows = evidence(self._run(load, oldest_first))
             first, second, _ = sorted(prices.values(), reverse=True)
-            if 5 * first >= 6 * second and len(shows[max(prices, key=lambda name: prices[name])]) >= 2:
+            most = shows[max(prices, key=lambda name: prices[name])]
+            if 5 * first >= 6 * second and len(most) >= 2 and _telling(load):
                 return _task(draw, load)
 
     def watched(self, puzzle: Task, part: str = "") -> Ledger:
@@ -141,10 +142,10 @@ def graded_case(draw: Random, grace_tokens: int) -> Load:
 
 
 def small(draw: Random, grace_tokens: int, count: int = SMALL, blocks: int = SMALL_BLOCKS) -> Load:
-    """A short load in which the rule and oldest first differ at some shortage."""
+    """A short load with a shortage that tells the rule from oldest first."""
     while True:
         load = drawn(draw, grace_tokens, count, blocks)
-        if any(now.price(oldest_first) > now.price(rule) for now in shortages(load)):
+        if _telling(load):
             return load
 
 
@@ -158,14 +159,21 @@ def evidence(pool: Pool) -> tuple[dict[str, int], dict[str, set[int]]]:
     return prices, shows
 
 
-def _task(draw: Random, load: Load) -> Task:
-    """``load``, and the first shortage at which oldest first and the rule would put out two different jobs."""
+def _telling(load: Load) -> Shortage | None:
+    """The first shortage that the rule ends with one victim, and oldest first with another that costs more; None without any."""
     for now in shortages(load):
-        pair = [oldest_first(now)[0], rule(now)[0]]
-        if pair[0] != pair[1]:
-            draw.shuffle(pair)
-            return Task(load, now, *pair)
-    raise AssertionError("every load that is drawn has such a shortage")
+        old, new = (now.job(choose(now)[0]) for choose in (oldest_first, rule))
+        if now.meets(new) and now.cheapest(old)[1] > now.cheapest(new)[1]:
+            return now
+    return None
+
+
+def _task(draw: Random, load: Load) -> Task:
+    """``load``, its telling shortage, and whom oldest first and the rule would put out, in any order."""
+    now = _telling(load)
+    pair = [oldest_first(now)[0], rule(now)[0]]
+    draw.shuffle(pair)
+    return Task(load, now, *pair)
 
 
 def feedback(course: Course, outcomes: list[Outcome], tag: str, asker: Asker) -> Feedback | None:
