@@ -3,6 +3,8 @@
 from sheets import Sheet, Wrong
 
 from autograder.checks import exercises
+from autograder.checks.lab04.deadline import graded_case
+from autograder.checks.played import CASES
 from autograder.references.lab04_deadline import decide
 from autograder.verdict import Commitments
 
@@ -108,6 +110,12 @@ def as_earliest_deadline(view):
     return {"admit": [job.id for job in order[:1]] * (not view.running), "reject": late}
 
 
+def secret_numbers(course):
+    notice_ns = course.rules[EXERCISE]["notice_ns"]
+    cases = [graded_case(course.graded(EXERCISE, n), notice_ns, n) for n in range(CASES)]
+    return {n for case in cases for p in case.prompts for n in (p.arrival_ns, p.prompt_ns, p.deadline_ns)}
+
+
 DEADLINE = Sheet(
     EXERCISE,
     decide,
@@ -131,6 +139,7 @@ DEADLINE = Sheet(
     stub=stub,
     constants=(nothing, none_in, lambda view: None, lambda view: {"admit": [0]}),
     shortcuts=(as_earliest_deadline, all_in),
+    secret_numbers=secret_numbers,
 )
 
 SHEETS = [DEADLINE]
