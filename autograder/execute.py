@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Dict, Float, Integer, List
 
+from autograder.better import counted
 from autograder.feedback import outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
@@ -60,8 +61,11 @@ class JudgedExecute(Execute):
             shutil.rmtree(scratch, ignore_errors=True)
         nb.metadata["gpulab"] = {"sandbox": self._way}
         # Written after the last cell has run: no display can be updated over it any more.
+        counts = counted({score.exercise: score for score, _ in verdicts.values()}, self.alternatives())
         for index, (score, note) in verdicts.items():
-            nb.cells[index].outputs = outputs_of(score, nb.cells[index].metadata["nbgrader"]["points"], note)
+            grade, line = counts.get(score.exercise, (score.points, ""))
+            most = nb.cells[index].metadata["nbgrader"]["points"]
+            nb.cells[index].outputs = outputs_of(score, most, f"{note} {line}".strip(), grade)
         return nb, resources
 
     def load_course(self):
@@ -75,6 +79,12 @@ class JudgedExecute(Execute):
         from autograder.checks import exercises
 
         return exercises()
+
+    def alternatives(self) -> Mapping[str, str]:
+        """Exercise to the one in whose place it may be done."""
+        from autograder.checks import alternatives
+
+        return alternatives()
 
     def open_sitting(self, course, student: str):
         """The judge for one notebook of one learner: ``path``, ``open``, ``close``, ``end``."""

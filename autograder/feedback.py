@@ -18,23 +18,26 @@ _POLICY = (
 )
 
 
-def outputs_of(score, points: float, note: str = "") -> list:
+def outputs_of(score, points: float, note: str = "", grade: float | None = None) -> list:
     """The outputs of a check cell: the judge's feedback, then a number that nbgrader reads as the grade.
 
     Args:
         score: the judge's ``Score``: ``exercise, points, max_points, tag, text, html, typed_name``. Its
             ``html`` is escaped already. points: what the cell is worth; the grade is cut to 0 ... points.
         note: a sentence of the run itself (a dead kernel, a cell put back), shown first.
+        grade: what counts in this cell, if that is not the score's own points: the better of two exercises.
 
     nbgrader (utils.determine_grade) takes the first ``execute_result`` that is a number, and 0 as soon as
     there is an error or a line on stderr; hence this order and nothing else.
     """
-    grade = min(max(float(score.points), 0.0), float(points))
+    most = float(points) or float(score.max_points)  # a cell of 0 points: its exercise stands for another's
+    own = min(max(float(score.points), 0.0), most)
+    grade = min(max(own if grade is None else float(grade), 0.0), float(points))
     said = f"<p><strong>{html.escape(note)}</strong></p>" if note else ""
     mark = {
         "exercise": score.exercise,
-        "points": grade,
-        "max": float(points),
+        "points": own,
+        "max": most,
         "tag": score.tag,
         "typed_name": score.typed_name,
     }

@@ -31,6 +31,7 @@ class Exercise(ABC):
 
     id: str
     points: float
+    instead_of: str = ""  # the exercise in whose place it may be done: the better counts, and stands there
     builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
     function: str = ""
     fields: tuple[str, ...] = ()  # names that ``answer`` takes

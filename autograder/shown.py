@@ -3,7 +3,8 @@
 import html
 
 from autograder.answerer import plain
-from autograder.checks import texts
+from autograder.better import shared
+from autograder.checks import alternatives, texts
 from autograder.course import Course
 from autograder.desk import named
 from autograder.judge import Exercise
@@ -24,6 +25,11 @@ class Shown:
 
     @property
     def text(self) -> str:
+        names = shared(self.exercise.id, alternatives())
+        return f"{self._verdict}\nThe better of {' and '.join(names)} counts." if names else self._verdict
+
+    @property
+    def _verdict(self) -> str:
         score, said = self.score, self.score.feedback
         if score.tag == "not-solved":
             return f"{score.exercise}: not solved yet. {said.rule} Nothing is lost; go on when you like."

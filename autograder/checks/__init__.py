@@ -9,3 +9,8 @@ def exercises() -> dict[str, Exercise]:
 
     labs = (lab00, lab01, lab02, lab03, lab04, lab07)
     return {exercise.id: exercise for lab in labs for exercise in lab.exercises()}
+
+
+def alternatives() -> dict[str, str]:
+    """Exercise to the one in whose place it may be done; the better of the two counts."""
+    return {name: exercise.instead_of for name, exercise in exercises().items() if exercise.instead_of}

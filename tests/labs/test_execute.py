@@ -61,6 +61,9 @@ class Run(JudgedExecute):
     def exercises(self):
         return self.sitting.points
 
+    def alternatives(self):
+        return {"90.victim": "90.deadline"}
+
     def open_sitting(self, course, student):
         return self.sitting
 
@@ -124,6 +127,54 @@ def test_points_are_the_judges_whatever_a_check_cell_prints_shows_or_raises(run,
     assert [shown(cell) for cell in nb.cells[:2]] == ["the judge's words2.5", "the judge's words0"]
     mark = nb.cells[0].outputs[0].metadata["gpulab"]
     assert mark == {"exercise": "90.warned", "points": 2.5, "max": 3.0, "tag": "", "typed_name": "ann"}
+
+
+@pytest.mark.parametrize(
+    ("own", "counts"),
+    [
+        ((2.5, 0.0), "90.deadline"),  # only the first is solved
+        ((0.0, 3.0), "90.victim"),  # only the other
+        ((1.5, 2.0), "90.victim"),  # both
+        ((2.0, 2.0), "90.deadline"),  # both equally well
+        ((0.0, 0.0), "90.deadline"),  # neither
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_exercises_for_the_same_points_the_better_counts_once(run, check, own, counts, turned):
+    deadline, victim = own
+    cells = [check("90-deadline", "1", points=3), check("90-victim", "1", points=0), check("90-a", "1")]
+    nb = run(cells[::-1] if turned else cells, {"90.a": 1.0, "90.deadline": deadline, "90.victim": victim})
+    first, other, third = nb.cells[::-1] if turned else nb.cells
+    assert [determine_grade(cell) for cell in (first, other)] == [(max(own), 3.0), (0.0, 0.0)]
+    line = (
+        f"The better of 90.deadline and 90.victim counts (90.deadline {deadline:g}, 90.victim {victim:g} of 3 "
+        f"points): {counts}. Its points stand at 90.deadline."
+    )
+    for cell, points in ((first, deadline), (other, victim)):
+        assert line in cell.outputs[0].data["text/plain"]
+        assert line in cell.outputs[0].data["text/html"]
+        mark = cell.outputs[0].metadata["gpulab"]
+        assert (mark["points"], mark["max"]) == (points, 3.0)
+    assert "better" not in shown(third)
+
+
+def test_an_exercise_whose_other_was_not_judged_stands_alone(run, check):
+    nb = run([check("90-deadline", "1")], {"90.deadline": 2.0, "90.victim": 3.0})
+    assert determine_grade(nb.cells[0])[0] == 2.0
+    assert "better" not in shown(nb.cells[0])
+
+
+def test_the_other_exercise_counts_though_the_check_cell_of_the_first_was_never_reached(run, check):
+    nb = run(
+        [
+            check("90-victim", "1", points=0),
+            new_code_cell("import os; os._exit(1)"),
+            check("90-deadline", "1"),
+        ],
+        {"90.victim": 2.5, "90.deadline": 0.0},
+    )
+    assert determine_grade(nb.cells[2])[0] == 2.5
+    assert "stopped early" in shown(nb.cells[2])
 
 
 def test_an_instructors_own_test_cell_keeps_nbgraders_rules_and_a_demonstration_is_not_run(run, check):

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.checks import exercises
+from autograder.checks import alternatives, exercises
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "graders"))
 from sheets import all_sheets
@@ -30,13 +30,22 @@ def graded_points(lab):
 
 
 def test_the_map_has_a_row_for_every_exercise_with_its_points():
-    rows = {
-        name: float(points)
-        for name, points in re.findall(r"^\| (\d\d\.[\w-]+) \| (\d+) \|", MAP, re.MULTILINE)
-    }
+    """One that may be done in another's place has them in words: in a notebook its cell is worth 0."""
+    found = re.findall(r"^\| (\d\d\.[\w-]+) \| (\d+)(?: instead of ([\d.\w-]+))? \|", MAP, re.MULTILINE)
+    rows = {name: 0.0 if other else float(points) for name, points, other in found}
     graded = {name: points for lab in LABS for name, points in graded_points(lab).items()}
     assert rows == graded
-    assert {name: exercise.points for name, exercise in exercises().items()}.items() <= graded.items()
+    assert {name: 0.0 if one.instead_of else one.points for name, one in exercises().items()}.items() <= (
+        graded.items()
+    )
+    instead = {name: (float(points), other) for name, points, other in found if other}
+    assert instead == {name: (exercises()[name].points, other) for name, other in alternatives().items()}
+
+
+def test_what_may_be_done_in_anothers_place_is_of_the_same_lab_and_worth_as_much():
+    for name, other in alternatives().items():
+        assert (name[:2], exercises()[name].points) == (other[:2], exercises()[other].points)
+        assert not exercises()[other].instead_of
 
 
 def test_the_map_sums_the_points_of_each_lab():
