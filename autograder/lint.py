@@ -106,7 +106,9 @@ def _points(nb, lab: str) -> Iterator[Fault]:
         if name not in known:
             continue
         seen[name] = float(meta.get("points", 0))
-        worth = getattr(known[name], "cell_points", known[name].points)
+        worth = (
+            0.0 if known[name].instead_of else known[name].points
+        )  # the better of two stands in the first one's cell
         if seen[name] != worth:
             what = f"the cell says {seen[name]:g} points, the exercise {worth:g}"
             yield Fault(cell.get("id", "?"), what, "Write the exercise's points into the cell.")
