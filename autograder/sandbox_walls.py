@@ -165,7 +165,7 @@ def lock(limits: dict[str, int]) -> None:
 def limit(limits: dict[str, int]) -> int:
     """Resource limits, no new privileges, a filter of system calls, Landlock; the version of Landlock in force."""
     wanted = {
-        resource.RLIMIT_AS: limits["address_bytes"] or resource.RLIM_INFINITY,
+        resource.RLIMIT_DATA: limits["memory_bytes"],  # not RLIMIT_AS, see Limits
         resource.RLIMIT_NPROC: limits["processes"],
         resource.RLIMIT_CPU: limits["cpu_seconds"],
         resource.RLIMIT_FSIZE: limits["file_bytes"],

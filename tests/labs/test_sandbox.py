@@ -253,9 +253,9 @@ def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path)
 @pytest.mark.parametrize(
     ("error", "text", "told"),
     [
-        ("MemoryError", "", "Memory: one process may map 4,096 MiB"),
-        ("_ArrayMemoryError", "Unable to allocate", "Memory: one process may map 4,096 MiB"),
-        ("OSError", "[Errno 12] Cannot allocate memory", "Memory: one process may map 4,096 MiB"),
+        ("MemoryError", "", "Memory: a notebook may take 2,048 MiB"),
+        ("_ArrayMemoryError", "Unable to allocate", "Memory: a notebook may take 2,048 MiB"),
+        ("OSError", "[Errno 12] Cannot allocate memory", "Memory: a notebook may take 2,048 MiB"),
         (
             "BlockingIOError",
             "[Errno 11] Resource temporarily unavailable",
