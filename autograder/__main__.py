@@ -1,4 +1,4 @@
-"""The instructor's commands: ``python -m autograder release | grade | outputs``."""
+"""The instructor's commands: ``python -m autograder release | grade | outputs | sandbox``."""
 
 from typing import Annotated
 
@@ -130,6 +130,20 @@ def outputs(labs: LabsArgument = None) -> None:
     if good:
         store_picture(Places.found().labs)
     raise typer.Exit(0 if good else 1)
+
+
+@app.command()
+def sandbox() -> None:
+    """Say how learners' code is shut in on this machine; ends with 1 when it cannot be."""
+    console = Console()
+    from autograder.sandbox import NoSandbox, SandboxFailed
+    from autograder.sandbox_warm import warm
+
+    try:
+        console.print(warm().told, highlight=False, soft_wrap=True)
+    except (NoSandbox, SandboxFailed) as refusal:
+        console.print(str(refusal), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from autograder.frame import (
 )
 from autograder.places import COURSE_ID, Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
-from autograder.sandbox_kernel import warm
+from autograder.sandbox_warm import warm
 
 GRADED, REFUSED, FAILED = "graded", "refused", "failed"
 

@@ -22,7 +22,7 @@ _PACKAGES = Path(__file__).resolve().parents[1]
 _MIB = 2**20
 _CONTAINER = (
     "docker run --rm -it --security-opt seccomp=unconfined --security-opt systempaths=unconfined "
-    '-v "$PWD":/gpulab -w /gpulab python:3.12 bash -c "pip install .[grade] && python -m autograder grade LAB"'
+    '-v "$PWD":/gpulab -w /gpulab python:3.12 bash -c "pip install -e .[lab,grade] && python -m autograder grade LAB"'
 )
 
 

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder import sandbox, sandbox_system, sandbox_tree, sandbox_walls, sandbox_zygote
 from autograder.execute import JudgedExecute
 from autograder.sandbox import BUBBLEWRAP, NAMESPACES, Limits, NoSandbox, SandboxFailed
-from autograder.sandbox_kernel import Warm, warm
+from autograder.sandbox_warm import Warm, warm
 
 REPO = Path(__file__).resolve().parents[2]
 GROUP = "jupyter_client.kernel_provisioners"
