@@ -277,6 +277,51 @@ def test_a_limit_is_told_in_plain_words_and_any_other_error_is_left_alone(error,
     assert bool(said) == bool(told)
 
 
+def test_landlock_alone_keeps_what_is_not_allowed_out_of_reach(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "secret").write_text("secret")
+
+    def refused(path: Path, mode: str) -> bool:
+        try:
+            path.open(mode).close()
+        except PermissionError:
+            return True
+        return False
+
+    pid = os.fork()
+    if pid == 0:
+        code = 9
+        try:
+            sandbox_system.no_new_privileges()
+            version = sandbox_system.landlock(["/usr"], [str(tmp_path / "mine")])
+            tried = [
+                (tmp_path / "mine" / "new", "w"),
+                (Path("/usr/bin/env"), "rb"),
+                (tmp_path / "secret", "r"),
+            ]
+            tried += [(tmp_path / "new", "w"), (Path("/usr/hostile-mark"), "w")]
+            known = [False, False, *[version > 0] * 3]  # 0: this kernel has none, and says so
+            code = (
+                0
+                if [refused(*one) for one in tried] == known and version == sandbox_system.landlock_abi()
+                else 1
+            )
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_kernel_runs_on_the_cores_of_whoever_grades(tmp_path):
+    cores = os.sched_getaffinity(0)
+    one = min(cores)
+    try:
+        os.sched_setaffinity(0, {one})
+        (outputs,) = run("import os; print(os.sched_getaffinity(0))", folder=tmp_path)
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert outputs[0].text == f"{{{one}}}\n"
+
+
 def test_a_process_belongs_to_whoever_it_came_of_and_to_no_one_else():
     grandchild = "import os, time\nif os.fork():\n    os.wait()\nelse:\n    print(os.getpid(), flush=True)\n    time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", grandchild], stdout=subprocess.PIPE, text=True) as child:
