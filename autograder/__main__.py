@@ -1,4 +1,4 @@
-"""The instructor's commands: ``python -m autograder release | grade | outputs | lint``."""
+"""The instructor's commands: ``python -m autograder release | grade | outputs | lint | kit | sandbox``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -215,6 +215,20 @@ def kit(
     except (NbgraderFailed, RuntimeError, OSError) as failure:
         say(f"no kit: {failure}")
         raise typer.Exit(2) from None
+
+
+@app.command()
+def sandbox() -> None:
+    """Say how learners' code is shut in on this machine; ends with 1 when it cannot be."""
+    console = Console()
+    from autograder.sandbox import NoSandbox, SandboxFailed
+    from autograder.sandbox_warm import warm
+
+    try:
+        console.print(warm().told, highlight=False, soft_wrap=True)
+    except (NoSandbox, SandboxFailed) as refusal:
+        console.print(str(refusal), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, write_summary
 from autograder.places import COURSE_ID, Places
 from autograder.received import take
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
-from autograder.sandbox_kernel import Warm, warm
+from autograder.sandbox_warm import Warm, warm
 from autograder.tasks import Tasks
 from autograder.workers import Workers
 

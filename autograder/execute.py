@@ -236,7 +236,8 @@ class JudgedExecute(Execute):
                 )
             return kernel
         from autograder.sandbox_client import CappedClient
-        from autograder.sandbox_kernel import SandboxProvisioner, warm
+        from autograder.sandbox_kernel import SandboxProvisioner
+        from autograder.sandbox_warm import warm
 
         self._way = warm(tuple(self.ways)).way
         kernel.transport, kernel.client_factory = "ipc", CappedClient

@@ -22,7 +22,7 @@ _PACKAGES = Path(__file__).resolve().parents[1]
 _MIB = 2**20
 _CONTAINER = (
     "docker run --rm -it --security-opt seccomp=unconfined --security-opt systempaths=unconfined "
-    '-v "$PWD":/gpulab -w /gpulab python:3.12 bash -c "pip install .[grade] && python -m autograder grade LAB"'
+    '-v "$PWD":/gpulab -w /gpulab python:3.12 bash -c "pip install -e .[lab,grade] && python -m autograder grade LAB"'
 )
 
 
@@ -40,13 +40,13 @@ class Limits:
     """What one notebook with all its processes may take.
 
     Attributes:
-        memory_bytes: of all processes together. address_bytes: that one process may map; 0 for no limit (a
-        CUDA process maps hundreds of gigabytes). processes: with threads. cpu_seconds: of one process.
+        memory_bytes: of all processes together; one alone meets a ``MemoryError`` there. What is only reserved
+        does not count: V8, which draws the charts, and CUDA reserve many gigabytes. processes: with threads.
+        cpu_seconds: of one process.
         file_bytes: of one file. disk_bytes: of all files. files: open at once in one process.
     """
 
     memory_bytes: int = 2048 * _MIB
-    address_bytes: int = 4096 * _MIB
     processes: int = 96
     cpu_seconds: int = 240
     file_bytes: int = 64 * _MIB
@@ -66,7 +66,7 @@ class Limits:
         number = re.match(r"\[Errno (\d+)\]", text)
         code = int(number[1]) if number else 0
         if error in ("MemoryError", "_ArrayMemoryError") or code == errno.ENOMEM:
-            return f"Memory: one process may map {self.address_bytes // _MIB:,} MiB when graded, and this needed more."
+            return f"Memory: a notebook may take {self.memory_bytes // _MIB:,} MiB when graded, and this needed more."
         if (error == "BlockingIOError" and code == errno.EAGAIN) or "can't start new thread" in text:
             return f"Processes: a notebook may have {self.processes} processes and threads when graded, and had them."
         if code == errno.EFBIG:

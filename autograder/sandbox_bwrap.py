@@ -110,6 +110,7 @@ def main(numbers: list[str]) -> None:
     channel, *listening = map(int, numbers)
     with socket.socket(fileno=channel) as judge:
         request = json.loads(judge.recv(2**20))
+        os.dup2(os.open(os.devnull, os.O_RDWR), 2)
         try:
             sandbox_walls.copy_in(_HANDED_IN, NOTEBOOK, request["limits"]["disk_bytes"] // 2)
             sandbox_inside.warm()
@@ -118,8 +119,6 @@ def main(numbers: list[str]) -> None:
             def up() -> None:
                 judge.send(b"up")
                 judge.close()
-                null = os.open(os.devnull, os.O_RDWR)
-                os.dup2(null, 2)
 
             sandbox_inside.run(request, listening, up)
         except Exception as failure:

@@ -10,118 +10,25 @@ import os
 import select
 import signal
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from jupyter_client.provisioning import LocalProvisioner
 
-from autograder.sandbox import (
-    JUDGE,
-    NOTEBOOK,
-    WAYS,
-    Limits,
-    NoSandbox,
-    SandboxFailed,
-    why_not_here,
-    why_refused,
-)
+from autograder.sandbox import JUDGE, WAYS, Limits, SandboxFailed
 from autograder.sandbox_inside import CHANNELS
-
-_WARM_SECONDS = 60  # imports of the warm process, on a busy machine
-_START_SECONDS = 60
-_TAKEN = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-_PATH = f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin"
-# SAFEPATH: a random.py beside the notebook must not keep the kernel from starting.
-_PYTHON = dict.fromkeys(
-    ("PYTHONNOUSERSITE", "PYTHONSAFEPATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"
-)
-
-
-@final
-class Warm:
-    """The warm process of this one, and the way into a sandbox that it has found."""
-
-    def __init__(self, ways: tuple[str, ...] = WAYS) -> None:
-        reason = why_not_here()
-        if reason:
-            raise NoSandbox(reason)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {name: os.environ[name] for name in (*_TAKEN, "PYTHONPATH") if name in os.environ}
-        environment |= _PYTHON | {"HOME": NOTEBOOK, "PATH": _PATH}
-        with theirs:
-            command = [sys.executable, "-m", "autograder.sandbox_zygote", *ways]
-            as_input = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
-            self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=as_input)
-        self._control = ours
-        ours.settimeout(_WARM_SECONDS)
-        try:
-            hello = json.loads(ours.recv(65536) or b"{}")
-        except OSError:
-            hello = {}
-        if "way" not in hello:
-            self.close()
-            raise SandboxFailed(
-                "the warm process of the sandbox ended while it was starting; its own words stand above"
-            )
-        self.way, self.landlock = hello["way"], hello["landlock"]
-        if not self.way:
-            self.close()
-            raise NoSandbox(why_refused(hello["reasons"]))
-
-    def launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
-        """Start a kernel: the line on which its end is told, its pid and its pidfd.
-
-        Raises:
-            OSError: the warm process has ended. SandboxFailed: it could not start the kernel.
-        """
-        line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        line.settimeout(_START_SECONDS)
-        try:
-            with theirs:
-                handed = [theirs.fileno(), *(one.fileno() for one in listening)]
-                socket.send_fds(self._control, [json.dumps(request).encode()], handed)
-            text, descriptors, _, _ = socket.recv_fds(line, 65536, 1)
-            if not text:
-                raise ConnectionResetError("the warm process ended")
-            said = json.loads(text)
-            if "refused" in said:
-                raise SandboxFailed(f"the sandbox could not be made: {said['refused']}")
-        except BaseException:
-            line.close()
-            raise
-        line.setblocking(False)
-        return line, said["started"], descriptors[0]
-
-    def close(self) -> None:
-        """End the warm process and every kernel it has started."""
-        self._control.close()
-        with suppress(OSError):
-            os.waitpid(self.pid, 0)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_control"):
-            self._control.close()  # the warm process ends when it hears of it
-
-
-@lru_cache(maxsize=2)
-def _warm(pid: int, ways: tuple[str, ...]) -> Warm:
-    return Warm(ways)
-
-
-def warm(ways: tuple[str, ...] = WAYS) -> Warm:
-    """The warm process of this process, started when first asked for. Raises ``NoSandbox``, ``SandboxFailed``."""
-    return _warm(os.getpid(), ways)  # a forked worker needs one of its own
+from autograder.sandbox_warm import OWN, TAKEN, forget_warm, warm
 
 
 class SandboxProvisioner(LocalProvisioner):
     """Starts a kernel behind walls of its own and ends it with everything it has started.
 
-    ``limits``: what it may take. ``ways``: which ways into a sandbox are tried. ``reason`` afterwards: why it was ended (memory, processes, cpu; outside:
-    by somebody else; lost: with the warm process), '' when it ended by itself. ``root_pid``: its first process.
+    Attributes:
+        limits: what it may take. ways: which ways into a sandbox are tried. root_pid: its first process.
+        reason: afterwards, why it was ended: memory, processes, cpu; outside (by somebody else), lost (with
+        the warm process); asked; '' when it ended by itself.
     """
 
     limits: Limits = Limits()
@@ -178,8 +85,7 @@ class SandboxProvisioner(LocalProvisioner):
         try:
             return warm(self.ways).launch(request, listening)
         except OSError:  # somebody has ended it since: once more with a new one
-            warm(self.ways).close()
-            _warm.cache_clear()
+            forget_warm(self.ways)
             try:
                 return warm(self.ways).launch(request, listening)
             except OSError as failure:
@@ -243,19 +149,12 @@ def _is_socket(environment: dict[str, str]) -> bool:
 
 
 def _inside(environment: dict[str, str]) -> dict[str, str]:
-    """The variables of the kernel: of those outside only what is in ``_TAKEN``."""
-    taken = {name: environment[name] for name in (*_TAKEN, "GPULAB_DATA") if name in environment}
+    """The variables of the kernel: of those outside only what is in ``TAKEN``."""
+    taken = {name: environment[name] for name in (*TAKEN, "GPULAB_DATA") if name in environment}
     if "GPULAB_JUDGE" in environment:
         taken["GPULAB_JUDGE"] = JUDGE if _is_socket(environment) else environment["GPULAB_JUDGE"]
-    taken |= {
-        "HOME": NOTEBOOK,
-        "USER": "learner",
-        "PATH": _PATH,
-        "TMPDIR": "/tmp",
-        "IPYTHONDIR": "/tmp/ipython",
-        "JUPYTER_CONFIG_DIR": "/tmp/jupyter",
-    }
-    return taken | _PYTHON
+    folders = {"TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "JUPYTER_CONFIG_DIR": "/tmp/jupyter"}
+    return taken | OWN | folders | {"USER": "learner"}
 
 
 def _listen(path: str) -> socket.socket:

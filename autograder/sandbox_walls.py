@@ -20,6 +20,7 @@ UNUSED = 65534  # whom learners' code runs as when root grades: nobody, who owns
 INSIDE = 1000  # its number inside
 _BASE, _HOST = "/tmp", "/.host"  # where the new root is mounted first; where the old one is seen from it
 _WRITABLE = (NOTEBOOK, "/tmp", "/dev/shm")
+_TERMINALS = "/dev/pts"  # IPython's "!" runs a command in one
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _FILES = {
     "/etc/passwd": f"learner:x:{INSIDE}:{INSIDE}::{NOTEBOOK}:/bin/sh\n",
@@ -114,6 +115,9 @@ def _make_devices() -> None:
     os.makedirs("/dev/shm")
     for name in _DEVICES:
         _bind_file(f"/dev/{name}", f"/dev/{name}", writable=True)
+    os.mkdir(_TERMINALS)
+    system.mount("devpts", _TERMINALS, "devpts", system.NOSUID, "newinstance,ptmxmode=0666,mode=600")
+    os.symlink("pts/ptmx", "/dev/ptmx")
     for name, number in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{number}", f"/dev/{name}")
 
@@ -165,7 +169,7 @@ def lock(limits: dict[str, int]) -> None:
 def limit(limits: dict[str, int]) -> int:
     """Resource limits, no new privileges, a filter of system calls, Landlock; the version of Landlock in force."""
     wanted = {
-        resource.RLIMIT_AS: limits["address_bytes"] or resource.RLIM_INFINITY,
+        resource.RLIMIT_DATA: limits["memory_bytes"],  # not RLIMIT_AS, see Limits
         resource.RLIMIT_NPROC: limits["processes"],
         resource.RLIMIT_CPU: limits["cpu_seconds"],
         resource.RLIMIT_FSIZE: limits["file_bytes"],
@@ -180,4 +184,4 @@ def limit(limits: dict[str, int]) -> int:
         resource.setrlimit(kind, (least, least))
     system.no_new_privileges()
     refuse_calls()
-    return system.landlock(["/"], [*_WRITABLE, *(f"/dev/{name}" for name in _DEVICES)])
+    return system.landlock(["/"], [*_WRITABLE, _TERMINALS, *(f"/dev/{name}" for name in _DEVICES)])

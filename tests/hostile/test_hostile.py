@@ -9,8 +9,8 @@ import pytest
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
-from autograder.sandbox_kernel import warm
 from autograder.sandbox_tree import processes
+from autograder.sandbox_warm import warm
 from tests.hostile.corpus import CANARY, batches, corpus, notebook, shown
 
 REPO = Path(__file__).resolve().parents[2]
@@ -87,7 +87,7 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
         if "Link" in one.head:
             link, _, target = one.head["Link"].partition(" -> ")
             (folder / link).symlink_to(target.replace("@COURSE@", str(course)))
-    grade = Graded(limits=limits, timeout=timeout)
+    grade = Graded(limits=limits, timeout=timeout, iopub_timeout=1)
     grade.write_card(folder, grade.load_course())
     nb, before = notebook(submissions, knows), state_of(course)
 

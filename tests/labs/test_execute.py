@@ -9,7 +9,7 @@ from nbgrader.utils import determine_grade
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
-from autograder.sandbox_kernel import warm
+from autograder.sandbox_warm import warm
 
 
 @dataclass(frozen=True)

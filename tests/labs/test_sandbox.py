@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder import sandbox, sandbox_system, sandbox_tree, sandbox_walls, sandbox_zygote
 from autograder.execute import JudgedExecute
 from autograder.sandbox import BUBBLEWRAP, NAMESPACES, Limits, NoSandbox, SandboxFailed
-from autograder.sandbox_kernel import Warm, warm
+from autograder.sandbox_warm import Warm, warm
 
 REPO = Path(__file__).resolve().parents[2]
 GROUP = "jupyter_client.kernel_provisioners"
@@ -253,9 +253,9 @@ def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path)
 @pytest.mark.parametrize(
     ("error", "text", "told"),
     [
-        ("MemoryError", "", "Memory: one process may map 4,096 MiB"),
-        ("_ArrayMemoryError", "Unable to allocate", "Memory: one process may map 4,096 MiB"),
-        ("OSError", "[Errno 12] Cannot allocate memory", "Memory: one process may map 4,096 MiB"),
+        ("MemoryError", "", "Memory: a notebook may take 2,048 MiB"),
+        ("_ArrayMemoryError", "Unable to allocate", "Memory: a notebook may take 2,048 MiB"),
+        ("OSError", "[Errno 12] Cannot allocate memory", "Memory: a notebook may take 2,048 MiB"),
         (
             "BlockingIOError",
             "[Errno 11] Resource temporarily unavailable",
@@ -275,6 +275,51 @@ def test_a_limit_is_told_in_plain_words_and_any_other_error_is_left_alone(error,
     said = Limits().told(error, text)
     assert said.startswith(told)
     assert bool(said) == bool(told)
+
+
+def test_landlock_alone_keeps_what_is_not_allowed_out_of_reach(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "secret").write_text("secret")
+
+    def refused(path: Path, mode: str) -> bool:
+        try:
+            path.open(mode).close()
+        except PermissionError:
+            return True
+        return False
+
+    pid = os.fork()
+    if pid == 0:
+        code = 9
+        try:
+            sandbox_system.no_new_privileges()
+            version = sandbox_system.landlock(["/usr"], [str(tmp_path / "mine")])
+            tried = [
+                (tmp_path / "mine" / "new", "w"),
+                (Path("/usr/bin/env"), "rb"),
+                (tmp_path / "secret", "r"),
+            ]
+            tried += [(tmp_path / "new", "w"), (Path("/usr/hostile-mark"), "w")]
+            known = [False, False, *[version > 0] * 3]  # 0: this kernel has none, and says so
+            code = (
+                0
+                if [refused(*one) for one in tried] == known and version == sandbox_system.landlock_abi()
+                else 1
+            )
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_kernel_runs_on_the_cores_of_whoever_grades(tmp_path):
+    cores = os.sched_getaffinity(0)
+    one = min(cores)
+    try:
+        os.sched_setaffinity(0, {one})
+        (outputs,) = run("import os; print(os.sched_getaffinity(0))", folder=tmp_path)
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert outputs[0].text == f"{{{one}}}\n"
 
 
 def test_a_process_belongs_to_whoever_it_came_of_and_to_no_one_else():

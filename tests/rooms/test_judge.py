@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import threading
 
 import pytest
@@ -117,6 +118,17 @@ def test_a_connection_that_says_nothing_does_not_keep_the_next_one_out(sitting):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         silent.connect(sitting.path)
         assert spoken(sitting, ["02.strand", {}]) == b"received"
+
+
+def test_once_a_process_is_expected_nobody_else_is_listened_to(sitting):
+    sitting.open("02.strand")
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        sitting.expect(stranger.pid)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            spoken(sitting, ["02.strand", {}])
+        stranger.kill()
+    sitting.expect(os.getpid())
+    assert spoken(sitting, ["02.strand", {}]) == b"received"
 
 
 def test_close_waits_for_the_conversation_that_is_under_way(sitting, monkeypatch):
