@@ -151,6 +151,30 @@ def _plain(text: str):
 
 
 @app.command()
+def why(
+    student: Annotated[str, typer.Argument(help="Whose submission.")],
+    exercise: Annotated[str, typer.Argument(help="Which exercise, for example 02.first-fit.")],
+    lab: Annotated[str | None, typer.Option(help="Its lab; found by the exercise's number.")] = None,
+    unsafe_no_sandbox: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Run learners' code with your own rights.")
+    ] = False,
+) -> None:
+    """Grade one exercise of one submission once more and tell everything, graded inputs too. For your eyes only."""
+    console = Console()
+    skip_slow_grammar()
+    from autograder.why import why as told_of
+
+    say = _line(console)
+    labs = [lab] if lab else [name for name in Places.found().lab_names() if name.startswith(exercise[:2])]
+    try:
+        told = told_of(labs[0] if labs else "", student, exercise, unsafe_no_sandbox=unsafe_no_sandbox)
+    except (LookupError, RuntimeError, OSError) as failure:
+        say(str(failure.args[0] if failure.args else failure))
+        raise typer.Exit(1) from None
+    say("\n".join(told.lines()))
+
+
+@app.command()
 def outputs(labs: LabsArgument = None) -> None:
     """Run each source notebook, show what changed in its stored outputs, and store them.
 

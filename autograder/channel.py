@@ -39,6 +39,9 @@ class Asker(ABC):
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
         self.asked = 0  # questions so far; the serial of the last one
+        self.overheard: Callable[[str, str], None] | None = (
+            None  # each question and its answer, as they travelled
+        )
         self._until = time.monotonic() + seconds
 
     @final
@@ -59,7 +62,10 @@ class Asker(ABC):
         if time.monotonic() > self._until:
             raise AnswerFault("silent", "the whole check took longer than its time")
         self.asked += 1
-        reply = self._exchange(ENCODE([self.asked, method, arguments, list(told)]))
+        question = ENCODE([self.asked, method, arguments, list(told)])
+        reply = self._exchange(question)
+        if self.overheard is not None:
+            self.overheard(question, reply if isinstance(reply, str) else reply.decode(errors="replace"))
         if len(reply) > PACKET_BYTES:
             raise AnswerFault("oversized", f"the answer was longer than {PACKET_BYTES:,} bytes")
         try:

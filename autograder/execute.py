@@ -1,16 +1,17 @@
 """The notebook runs, the judge asks, and what the judge says becomes the output of the check cells."""
 
+import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute
-from traitlets import Bool, Dict, Float, Integer, List
+from traitlets import Bool, Dict, Float, Integer, List, Tuple, Unicode
 
 from autograder.better import counted
 from autograder.feedback import outputs_of
@@ -46,6 +47,12 @@ class JudgedExecute(Execute):
     cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
     limits = Dict(help="Fields of autograder.sandbox.Limits that differ from its defaults.").tag(config=True)
     ways = List(list(WAYS), help="Ways into a sandbox that are tried, in order.").tag(config=True)
+    record = Tuple(
+        Unicode(),
+        Unicode(),
+        default_value=("", ""),
+        help="An exercise, and a file that gets its conversation.",
+    ).tag(config=True)
     unsafe_no_sandbox = Bool(False, help="Run learners' code with your own rights.").tag(config=True)
 
     def preprocess(self, nb, resources, km=None):
@@ -115,6 +122,7 @@ class JudgedExecute(Execute):
                 if not self._stopped and time.monotonic() > deadline:
                     self._stopped = f"the notebook had run for {self.notebook_seconds:.0f} s before this cell"
                 if exercise in known:
+                    sitting.overheard = self._recorder() if exercise == self.record[0] else None
                     sitting.open(exercise)
                     self._run_cell(cell, index)
                     notes = self._note(cell)
@@ -124,6 +132,15 @@ class JudgedExecute(Execute):
                 elif "watch" not in cell.metadata.get("tags", []):
                     self._run_cell(cell, index)
         return verdicts
+
+    def _recorder(self) -> Callable[[str, str], None]:
+        """What writes question and answer, a JSON pair a line, to the file that ``record`` names."""
+
+        def note(question: str, answer: str) -> None:
+            with open(self.record[1], "a", encoding="utf-8") as out:
+                out.write(json.dumps([json.loads(question), _as_json(answer)]) + "\n")
+
+        return note
 
     def _run_cell(self, cell, index: int) -> None:
         """Run one cell unless the run has stopped; remember when and why it stops.
@@ -261,3 +278,11 @@ class JudgedExecute(Execute):
             "PYTHONSAFEPATH": "1",  # a random.py beside the notebook must not keep the kernel from starting
         }
         return environment
+
+
+def _as_json(text: str) -> object:
+    """``text`` as the JSON it is, or as itself: a learner's side may answer anything."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

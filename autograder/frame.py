@@ -28,10 +28,11 @@ def _cause(log: str, error: str) -> str:
     return (raised[-1:] or errors[:1] or error.strip().splitlines()[-1:] or ["no reason given"])[0]
 
 
-def open_nbgrader(unsafe_no_sandbox: bool = False):
+def open_nbgrader(unsafe_no_sandbox: bool = False, record: tuple[str, str] = ("", "")):
     """An ``NbGraderAPI`` with ``nbgrader_config.py``, read anew: the folders may have changed since.
 
-    ``unsafe_no_sandbox``: learners' code runs with the rights of whoever grades.
+    ``unsafe_no_sandbox``: learners' code runs with the rights of whoever grades. ``record``: an exercise whose
+    conversation with the judge is kept, and the file for it.
     """
     skip_slow_grammar()
     from nbgrader.apps import NbGraderAPI
@@ -41,6 +42,7 @@ def open_nbgrader(unsafe_no_sandbox: bool = False):
     # nbgrader 0.9.6 with SQLAlchemy 2.1 warns of objects outside the session; no row is wrong for it.
     warnings.filterwarnings("ignore", category=SAWarning)
     config = PyFileConfigLoader(CONFIG.name, path=str(CONFIG.parent)).load_config()
+    config.JudgedExecute.record = record
     config.ExchangeReleaseAssignment.force = True  # releasing again through our own command replaces
     if unsafe_no_sandbox:
         config.JudgedExecute.unsafe_no_sandbox = True

@@ -58,8 +58,11 @@ class Graded:
     log: str = ""
 
 
-def grade_alone(task: Task) -> Graded:
-    """``task`` graded, with its feedback page. Whatever goes wrong here is the result's ``fault``."""
+def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
+    """``task`` graded, with its feedback page. Whatever goes wrong here is the result's ``fault``.
+
+    ``record``: an exercise whose conversation with the judge is kept, and the file for it.
+    """
     from gpulab.startup import skip_slow_grammar
 
     skip_slow_grammar()
@@ -68,7 +71,7 @@ def grade_alone(task: Task) -> Graded:
     folder = Path(tempfile.mkdtemp(prefix="gpulab-course-"))
     try:
         with _course_of(task, folder):
-            nbgrader = open_nbgrader(task.unsafe)
+            nbgrader = open_nbgrader(task.unsafe, record)
             autograde(nbgrader, task.lab, task.student)
             generate_feedback(nbgrader, task.lab, task.student)
             rows = gradebook.rows_of(folder / "gradebook.db", task.lab, task.student)

@@ -32,7 +32,9 @@ POINTS = {"right": 3.0, "wrong": 0.0, "error": 0.0, "broken": 0.0, "loud": 3.0}
 def hand_in(built, count: int) -> dict[str, float]:
     """``count`` submissions of all kinds; the points that each must get."""
     shutil.rmtree(built.places.course / "submitted", ignore_errors=True)
-    kinds = [(f"{kind}-{number}", kind) for number in range(-(-count // len(CODES))) for kind in CODES][:count]
+    kinds = [(f"{kind}-{number}", kind) for number in range(-(-count // len(CODES))) for kind in CODES][
+        :count
+    ]
     for student, kind in kinds:
         nb = nbformat.read(built.released, as_version=4)
         nb.cells[2].source = CODES[kind]
@@ -90,7 +92,9 @@ def test_what_is_graded_is_not_graded_again_unless_something_changed_or_it_is_fo
     told = grade(built, "--workers", "1")
     assert told.output.count(", as before") == 5
     again = built.places.step("submitted", "wrong-0", built.name) / f"{built.name}.ipynb"
-    again.write_bytes((built.places.step("submitted", "right-0", built.name) / f"{built.name}.ipynb").read_bytes())
+    again.write_bytes(
+        (built.places.step("submitted", "right-0", built.name) / f"{built.name}.ipynb").read_bytes()
+    )
     told = grade(built, "--workers", "1")
     assert (told.output.count(", as before"), marks(built)["wrong-0"]) == (4, 3.0)
     shutil.rmtree(built.places.step("feedback", "loud-0", built.name))
@@ -153,7 +157,9 @@ def test_a_run_that_is_killed_anywhere_is_finished_by_the_next_one(built, scale)
     draw = random.Random("kill")
     for _ in range(scale(3)):
         start_over(built)
-        running = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         journal = built.places.course / "journal" / f"{built.name}.jsonl"
         lines = draw.randrange(1, 2 * len(wanted))  # a moment by what is done, not by the clock
         while running.poll() is None and (not journal.is_file() or journal.read_text().count("\n") < lines):

@@ -97,7 +97,12 @@ def test_a_lab_of_the_kit_begins_in_a_place_without_the_repository(handed_out):
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment["PYTHONPATH"] = str(home / "site")
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=home / LAB, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=home / LAB,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "Hello ada. Course: " in done.stdout and "Course: self" not in done.stdout
