@@ -87,6 +87,12 @@ def keeps_waiting(view):
     return {"admit": first(view, kept)}
 
 
+def late_last(view):
+    """By deadline, with those that are lost already at the end; nobody is told."""
+    can = [job for job in view.waiting if view.free_ns + job.prompt_ns <= job.deadline_ns]
+    return {"admit": first(view, can or view.waiting)}
+
+
 def stub(view):
     raise NotImplementedError("yours to write")
 
@@ -120,15 +126,16 @@ DEADLINE = Sheet(
     EXERCISE,
     decide,
     {
-        "edf-no-reject": Wrong(turning_away(everybody), 0.30, 0.50, "never-refuses", "nobody was ever"),
+        "late-last": Wrong(late_last, 0.30, 0.30, "never-refuses", "nobody was ever"),
+        "edf-no-reject": Wrong(turning_away(everybody), 0.30, 0.30, "never-refuses", "nobody was ever"),
         "rejects-late": Wrong(rejects_late, 0.0, 0.20, "rejects-late", "had waited"),
         "takes-back": Wrong(takes_back, 0.0, 0.20, "refuses-admitted", "had been admitted"),
         "keeps-waiting": Wrong(keeps_waiting, 0.0, 0.20, "left-waiting", "still waits"),
         "queue-length": Wrong(turning_away(few_wait), 0.30, 0.50, "turned-away", "Which promise"),
-        "ignores-ahead": Wrong(turning_away(alone), 0.30, 0.70, "ignores-ahead", "of work was before it"),
+        "ignores-ahead": Wrong(turning_away(alone), 0.30, 0.50, "ignores-ahead", "of work was before it"),
         "end-not-first-token": Wrong(turning_away(whole_answer), 0.30, 0.30, "whole-answer", "its answer"),
         "shortest-first": Wrong(
-            turning_away(everybody, key=lambda j: j.prompt_ns), 0.50, 0.70, "shortest-first", "less time"
+            turning_away(everybody, key=lambda j: j.prompt_ns), 0.30, 0.30, "shortest-first", "less time"
         ),
         "shortest-first-refusing": Wrong(
             turning_away(short_first_in_time, key=lambda j: j.prompt_ns), 0.30, 0.50, "turned-away"

@@ -120,6 +120,15 @@ def test_turning_away_for_nothing_makes_a_case_count_as_naive_and_all_of_it_as_u
     assert (none.tag, none.lawful) == ("turned-away", False)
 
 
+def test_where_more_promises_are_broken_than_requests_turned_away_nobody_was_told():
+    """Three are in time, and the fourth, which cannot be, is served last or told at once."""
+    task = crowd((0, 100, 200), (1, 100, 150), (2, 100, 320), (3, 100, 310))
+    silent = outcome_of(task, by(loaded("sheet_lab04_deadline").late_last))
+    told = outcome_of(task, by(decide))
+    assert (silent.tag, silent.way, silent.lawful) == ("never-refuses", 0.0, True)
+    assert (told.tag, told.way) == ("", 1.0)
+
+
 def test_first_come_first_served_waits_behind_others_and_nothing_is_blocked():
     server = Server(EXERCISE.puzzle(COURSE, "ann"))
     server.play(first_come)

@@ -146,7 +146,11 @@ def _measured(outcome: Outcome, server: Server, asked: Asked) -> Outcome:
         outcome.event = _last(server, job.id, Dropped)
         outcome.numbers = _numbers(server, job)
         outcome.expected, outcome.got = "admitted: all promises could be kept", "turned away"
-    elif outcome.way < FULL:
+    elif outcome.way < FULL or len(server.late) > len(server.refused):
+        if len(server.late) > len(
+            server.refused
+        ):  # who is not served in time hears it at the door, or the case is naive
+            outcome.way = 0.0
         outcome.tag, about = _why(server)
         late = about[0] if about else next(iter(server.late.values()), None)
         outcome.event = _last(server, late.id, Finished) if late else _last(server, -1)
@@ -159,13 +163,13 @@ def _measured(outcome: Outcome, server: Server, asked: Asked) -> Outcome:
 def _why(server: Server) -> tuple[str, tuple[Prompt, Prompt] | None]:
     """The tag of a run that was lawful and kept too little; the late one and the one that went before it, if any."""
     rules = {
-        "deadline": by_deadline,
-        "shortest-first": lambda j: (j.prompt_ns, j.id),
-        "arrival-order": lambda j: j.id,
+        "deadline": lambda there, begins_ns: {min(there, key=by_deadline), _in_time_first(there, begins_ns)},
+        "shortest-first": lambda there, _: {min(there, key=lambda j: (j.prompt_ns, j.id))},
+        "arrival-order": lambda there, _: {there[0]},
     }
-    picks = [(job, [min(there, key=rule) for rule in rules.values()]) for job, there in server.starts]
-    telling = [(job, firsts) for job, firsts in picks if len(set(firsts)) > 1]
-    hits = [sum(job == firsts[n] for job, firsts in telling) for n in range(len(rules))]
+    firsts = [(job, [rule(there, at) for rule in rules.values()]) for job, there, at in server.starts]
+    telling = [(job, picks) for job, picks in firsts if len(set.union(*picks)) > 1]
+    hits = [sum(job in picks[n] for job, picks in telling) for n in range(len(rules))]
     tag = list(rules)[hits.index(max(hits))]
     if tag == "deadline":
         return (
@@ -173,11 +177,17 @@ def _why(server: Server) -> tuple[str, tuple[Prompt, Prompt] | None]:
         ) if server.late else "refuses-many", None
     passed = [
         (other, job)
-        for job, there in server.starts
+        for job, there, _ in server.starts
         for other in there
         if other.id in server.late and by_deadline(other) < by_deadline(job)
     ]
     return tag, passed[0] if passed else None
+
+
+def _in_time_first(there: list[Prompt], begins_ns: int) -> Prompt:
+    """The earliest deadline among those that can still be in time, if there are any."""
+    can = [job for job in there if begins_ns + job.prompt_ns <= job.deadline_ns]
+    return min(can or there, key=by_deadline)
 
 
 def _last(server: Server, request: int, kind: type | None = None) -> int:

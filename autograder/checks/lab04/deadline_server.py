@@ -29,7 +29,8 @@ class Server:
     """Requests wait until they are admitted or turned away; admitted ones are computed one after the other.
 
     ``waiting`` is in order of arrival, ``line`` are the admitted ones that are not done, ``free_ns`` is when they
-    will be. ``on_time`` and ``refused`` are ids; ``starts`` are (whoever was admitted, who waited with it).
+    will be. ``on_time`` and ``refused`` are ids; ``starts`` are (whoever was admitted, who waited with it, when its prompt
+    begins).
     """
 
     def __init__(self, crowd: Crowd) -> None:
@@ -39,7 +40,7 @@ class Server:
         self.late: dict[int, Prompt] = {}
         self.on_time: set[int] = set()
         self.refused: set[int] = set()
-        self.starts: list[tuple[Prompt, list[Prompt]]] = []
+        self.starts: list[tuple[Prompt, list[Prompt], int]] = []
         self.ledger = Ledger()
         self.ledger.append(Opened(0, SERVER, 1, "prompts"))
         self._coming = list(reversed(crowd.prompts))
@@ -85,7 +86,8 @@ class Server:
             self.ledger.append(Dropped(self.now_ns, number, "rejected"))
 
     def _admit(self, number: int) -> None:
-        self.starts.append((self.waiting[number], list(self.waiting.values())))
+        begins_ns = self.free_ns if self.line else self.now_ns
+        self.starts.append((self.waiting[number], list(self.waiting.values()), begins_ns))
         job = self.waiting.pop(number)
         if not self.line:
             self.free_ns = self.now_ns

@@ -4,7 +4,10 @@ from autograder.checks.played import Outcome, told
 from autograder.verdict import Feedback
 from gpulab.units import format_ns
 
-_WORTH = "A first token in time counts 1, a request turned away counts 1/2, a broken promise 0."
+_WORTH = (
+    "A first token in time counts 1, a request turned away 1/2, a broken promise 0; where more promises are broken than "
+    "requests turned away, nobody was told, and it counts as first come, first served."
+)
 _FORM = 'The answer is {{"admit": [ids], "reject": [ids]}}; either may be left out, and each id is one that waits.'
 # tag -> (the rule in a sentence, the question)
 RULES = {
