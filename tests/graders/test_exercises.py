@@ -32,8 +32,8 @@ LONG = {"02.first-fit"}  # has its own file: its traces are long
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Drawing takes longer than judging."""
-    monkeypatch.setattr(charts, "memory_map", lambda *_, **__: None)
-    monkeypatch.setattr(charts, "lanes", lambda *_, **__: None)
+    for picture in ("memory_map", "lanes"):
+        monkeypatch.setattr(charts, picture, lambda *_, **__: None)
 
 
 def called(pair):

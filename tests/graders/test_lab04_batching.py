@@ -47,24 +47,32 @@ def test_a_speed_up_is_right_within_a_tenth_and_else_says_what_was_thought(value
     assert speedup_tag(value, 16) == tag
 
 
+def points(hands_in, value=None):
+    """Points of the build with ``value`` answered, and the score."""
+    said = Commitments("ann", answered={} if value is None else {"speedup": value})
+    score = graded(BATCHING, hands_in, course_of(1), said)[0]
+    return score.points, score
+
+
 def test_each_wrong_speed_up_is_told_with_a_question_and_costs_a_fifth_of_the_build():
-    exercise, course = exercises()["04.batching"], course_of(1)
-    slots = exercise.puzzle(course, "ann").slots
+    slots = exercises()["04.batching"].puzzle(course_of(1), "ann").slots
+    build = 0.7 * 3.0
     for value in (slots, 1 / speedup(slots), 1000):
-        score = graded(BATCHING, refill, course, Commitments("ann", answered={"speedup": value}))[0]
-        assert score.build_share == pytest.approx(0.8)
+        got, score = points(refill, value)
+        assert got == pytest.approx(0.8 * build, abs=0.01)
         assert score.tag == speedup_tag(value, slots) != ""
         assert score.feedback.question.endswith("?")
-    right = Commitments("ann", answered={"speedup": speedup(slots)})
-    assert graded(BATCHING, refill, course, right)[0].build_share == 1.0
-    assert graded(BATCHING, waits_for_batch, course, right)[0].build_share == pytest.approx(0.44)
+    got, score = points(refill)
+    assert (score.tag, score.feedback, score.notes[-1]) == ("", None, "Speed-up: not answered.")
+    assert got == pytest.approx(0.8 * build, abs=0.01)
+    assert points(refill, speedup(slots))[0] == pytest.approx(build, abs=0.01)
+    assert points(waits_for_batch, speedup(slots))[0] == pytest.approx(0.44 * build, abs=0.01)
 
 
 def test_an_answer_is_worth_nothing_beside_a_broken_law():
-    exercise, course = exercises()["04.batching"], course_of(1)
-    right = Commitments("ann", answered={"speedup": speedup(exercise.puzzle(course, "ann").slots)})
+    right = speedup(exercises()["04.batching"].puzzle(course_of(1), "ann").slots)
     wrong = BATCHING.wrong["newest-first"].hands_in
-    assert graded(BATCHING, wrong, course, right)[0].build_share <= 0.2
+    assert points(wrong, right)[0] == points(wrong)[0]
 
 
 def test_no_constant_speed_up_is_right_for_more_than_half_of_the_slots_asked():
@@ -131,7 +139,7 @@ def with_counts(running, waiting, slots, finished):
 def test_the_same_rule_written_otherwise_gets_all_of_its_part(style, scale):
     for number in range(scale(4)):
         score = graded(BATCHING, style, course_of(number), Commitments("ann"))[0]
-        assert (score.build_share, score.tag) == (0.8, "not-answered")
+        assert (score.build_share, score.tag) == (1.0, "")
 
 
 def test_every_crowd_has_a_queue_that_runs_dry_and_slots_that_stand_empty_under_the_naive_rule(scale):

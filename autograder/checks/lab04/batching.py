@@ -108,12 +108,14 @@ class Batching(Exercise):
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))
         points = build_points(self.points, predicted, reconciled, share_of_all)
-        notes = (noted, shown, note, f"Speed-up: {'right' if not missed else 'not right'}.")
-        tag = tag_of(outcomes) if share < 1 else missed
-        said_of = feedback(course, outcomes, tag, asker)
-        if share == 1 and missed not in ("", "not-answered"):
-            said_of = words.speedup_feedback(missed, slots, said.answered["speedup"])
-        return Score(self.id, points, self.points, tag, notes, said_of, said.learner, share_of_all)
+        answered = {"": "right", "not-answered": "not answered"}.get(missed, "not right")
+        notes = (noted, shown, note, f"Speed-up: {answered}.")
+        if share < 1 or missed in ("", "not-answered"):
+            tag = tag_of(outcomes) if share < 1 else ""
+            said_of = feedback(course, outcomes, tag, asker)
+        else:
+            tag, said_of = missed, words.speedup_feedback(missed, slots, said.answered["speedup"])
+        return Score(self.id, points, self.points, tag, notes, said_of, said.learner, share)
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         outcomes = judged(range(4), lambda n: play_crowd(graded_crowd(course.public(self.id, n), n), asker))
