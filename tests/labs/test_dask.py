@@ -1,6 +1,5 @@
 """A cluster does what a process does: the same marks from two Dask workers, and a sweep's results."""
 
-import json
 import os
 import shutil
 import sqlite3
