@@ -8,11 +8,13 @@ import pytest
 
 from autograder.checks import exercises
 from autograder.checks.lab04 import batching_play
-from autograder.checks.lab04.batching import UNSEEN, graded_crowd, speedup, speedup_tag
+from autograder.checks.lab04.batching import UNSEEN, Served, graded_crowd, speedup, speedup_tag
 from autograder.checks.lab04.batching_play import Asked, Run, batch_wise, crowd, filled, played_out
 from autograder.verdict import Commitments
 from gpulab.report import audit
-from gpulab.telemetry.events import Finished
+from gpulab.serving.policies.request_level import RequestLevel
+from gpulab.serving.policies.reserving import Reserving
+from gpulab.telemetry.events import Claimed, Finished
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sheet_lab04_batching import BATCHING, refill, waits_for_batch
@@ -165,6 +167,12 @@ def test_who_waited_and_why_is_drawn_and_shown_by_facts_of_the_run():
         assert (cause == "blocked") == all(type(ledger[serial]) is Finished for serial in shows)
     assert set(causes) == {"blocked", "behind"}
     assert 6 <= causes.count("blocked") <= 18
+
+
+def test_a_job_of_the_run_that_is_watched_takes_one_slot_and_no_more():
+    served = Served(crowd(Random("a slot is a block"), 4), 5, 16)
+    for policy in (RequestLevel(), Reserving()):
+        assert {fact.size for fact in served.run(policy).of(Claimed)} == {1}
 
 
 def test_what_is_watched_and_the_reference_keep_all_laws_and_the_reference_ends_sooner():

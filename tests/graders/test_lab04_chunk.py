@@ -10,7 +10,7 @@ from autograder.channel import InProcess
 from autograder.checks import exercises, played, texts
 from autograder.checks.lab04 import chunk_play
 from autograder.checks.lab04.chunk import graded_load, small_load
-from autograder.checks.lab04.chunk_cases import drawn
+from autograder.checks.lab04.chunk_cases import BLOCK, drawn
 from autograder.checks.lab04.chunk_run import (
     Prompt,
     Seen,
@@ -69,6 +69,18 @@ def test_no_constant_number_of_tokens_comes_half_of_the_way(number):
 def test_prompts_only_when_nobody_decodes_come_not_half_of_the_way():
     ways = [way(load, when_idle) for load in loads(6)]
     assert sum(ways) / len(ways) < 0.22
+
+
+def test_a_prompt_asks_for_the_blocks_of_its_own_tokens_and_not_for_the_whole_pool():
+    load, asked = small_load(Random("own blocks"), 2), {}
+    wanted = {r.id: -(-(r.prompt_tokens + r.output_tokens - 1) // BLOCK) for r in load.requests}
+
+    def noted(seen):
+        asked.update({prompt.id: prompt.blocks for prompt in seen.prompts if prompt.blocks})
+        return rule(load)(seen)
+
+    run(load, noted)
+    assert asked and asked == {name: wanted[name] for name in asked}
 
 
 def test_in_every_third_load_a_prompt_waits_for_blocks():

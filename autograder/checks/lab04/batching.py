@@ -51,7 +51,7 @@ class Served:
         """The small crowd on gpulab's engine: a slot is a block, and every step takes 20 ms."""
         cost = stated({"constant_ps": STEP_PS, "kv_blocks": self.crowd.slots, "block_tokens": 1024})
         trace = Trace(
-            Request(name, step * STEP_PS // 1000, 1, tokens, tenant="job")
+            Request(name, step * STEP_PS // 1000, 1, tokens, most_tokens=tokens, tenant="job")  # one block
             for name, step, tokens in self.crowd.jobs
         )
         return Engine(cost, policy, max_jobs=self.crowd.slots).run(trace)

@@ -104,7 +104,7 @@ def drawn(draw: Random, number: int, *, chats: int = 5, bursts: int = 3, most: i
     lengths = [context * draw.randrange(80, 121) // 100 for _ in range(chats)]
     stays = [steps * (100 + 50 * name // chats) // 100 for name in range(chats - LASTING)]
     stays += [steps * LONG] * LASTING
-    requests = [Request(n, 0, lengths[n], stays[n], tenant=CHAT) for n in range(chats)]
+    requests = [_request(n, 0, lengths[n], stays[n], CHAT) for n in range(chats)]
     at = cost.step_ps(sum(lengths), 0, sum(length * length for length in lengths)) // 1000
     for burst in range(bursts):
         count = draw.randrange(6, most + 1) if burst else draw.randrange(4, 6)
@@ -114,10 +114,15 @@ def drawn(draw: Random, number: int, *, chats: int = 5, bursts: int = 3, most: i
         for _ in range(count):
             prompt = max(40, size * draw.randrange(80, 121) // 100)
             output = steps * draw.randrange(60, 130) // 100
-            requests.append(Request(100 + len(requests) - chats, at, prompt, output, tenant=CODE))
+            requests.append(_request(100 + len(requests) - chats, at, prompt, output, CODE))
             at += first_token_ns // (2 * count)
         at += first_token_ns * draw.randrange(60, 101) // 100
     return Load(parts, gap_ns, first_token_ns, LOOSE, tuple(requests))
+
+
+def _request(number: int, at_ns: int, prompt: int, output: int, tenant: str) -> Request:
+    """A request whose client says how long its answer may get: that much is reserved, not the model's window."""
+    return Request(number, at_ns, prompt, output, most_tokens=output, tenant=tenant)
 
 
 def small(draw: Random, number: int = 2) -> Load:
