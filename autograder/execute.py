@@ -1,5 +1,6 @@
 """The notebook runs, the judge asks, and what the judge says becomes the output of the check cells."""
 
+import copy
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Dict, Float, Integer, List, Tuple, Unicode
 
 from autograder.better import counted
-from autograder.feedback import outputs_of
+from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
@@ -87,6 +88,13 @@ class JudgedExecute(Execute):
 
         return exercises()
 
+    def builds(self, exercise: str) -> bool:
+        """Does the judge ask code in ``exercise``, which then has seen graded inputs?"""
+        from autograder.checks import exercises
+
+        found = exercises().get(exercise)
+        return found is not None and found.builds
+
     def alternatives(self) -> Mapping[str, str]:
         """Exercise to the one in whose place it may be done."""
         from autograder.checks import alternatives
@@ -112,7 +120,7 @@ class JudgedExecute(Execute):
         self._stopped = ""
         self.shutdown_kernel = "immediate"  # nothing a learner's code does at exit is waited for
         self.km = self._kernel_manager(scratch)
-        known, verdicts = self.exercises(), {}
+        known, verdicts, seen = self.exercises(), {}, None
         deadline = time.monotonic() + self.notebook_seconds
         with self.setup_kernel(env=self._kernel_environment(sitting.path, scratch)):
             if self._way != UNSAFE:
@@ -121,6 +129,10 @@ class JudgedExecute(Execute):
                 exercise = graded_exercise(cell)
                 if not self._stopped and time.monotonic() > deadline:
                     self._stopped = f"the notebook had run for {self.notebook_seconds:.0f} s before this cell"
+                if exercise in known and seen is None and self.builds(exercise):
+                    seen = [copy.deepcopy(before.get("outputs")) for before in nb.cells[:index]]
+                if seen is not None:
+                    cell.metadata["tags"] = [*cell.metadata.get("tags", []), SEEN]
                 if exercise in known:
                     sitting.overheard = self._recorder() if exercise == self.record[0] else None
                     sitting.open(exercise)
@@ -131,6 +143,11 @@ class JudgedExecute(Execute):
                     verdicts[index] = sitting.close(), notes
                 elif "watch" not in cell.metadata.get("tags", []):
                     self._run_cell(cell, index)
+        for cell, outputs in zip(
+            nb.cells, seen or (), strict=False
+        ):  # a display can be updated from a later cell
+            if outputs is not None:
+                cell.outputs = outputs
         return verdicts
 
     def _recorder(self) -> Callable[[str, str], None]:
