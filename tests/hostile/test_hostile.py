@@ -87,7 +87,7 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
         if "Link" in one.head:
             link, _, target = one.head["Link"].partition(" -> ")
             (folder / link).symlink_to(target.replace("@COURSE@", str(course)))
-    grade = Graded(limits=limits, timeout=timeout, iopub_timeout=1)
+    grade = Graded(limits=limits, timeout=timeout, iopub_timeout=3)
     grade.write_card(folder, grade.load_course())
     nb, before = notebook(submissions, knows), state_of(course)
 
@@ -102,6 +102,7 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
         assert [word for word in one.words("Note") if word not in noted] == [], (one.name, noted)
     assert CANARY not in "".join(shown(cell) for cell in nb.cells)
     assert nb.metadata["gpulab"] == {"sandbox": warm().way}
+    assert len(str(grade.widget_state)) < 2_000_000
     assert state_of(course) == before
     assert [reached(port), reached(local)] == [False, False]
     assert list(processes(warm().pid)) == [warm().pid]

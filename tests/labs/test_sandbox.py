@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import tomllib
@@ -159,8 +161,10 @@ def test_each_way_that_is_refused_is_named_with_its_reason(monkeypatch):
 def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
     """In a process of its own that gives up root, where the tests are root's; the paths it may not read are left out."""
     said, writing = os.pipe()
+    own = Path(tempfile.mkdtemp())  # not below tmp_path, which is root's alone
+    (own / "mine").write_text("mine")
     request = {
-        "readable": ["/usr", "/bin", "/lib", "/lib64"],
+        "readable": ["/usr", "/bin", "/lib", "/lib64", str(own)],
         "hidden": [],
         "folder": "/nowhere",
         "judge": "",
@@ -175,13 +179,19 @@ def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
             for line in status.splitlines()
             if line[:3] in ("Uid", "Cap", "NoN")
         }
-        told = {"pid": os.getpid(), "root": sorted(os.listdir("/")), **facts}
+        try:
+            refused = (own / "mine").open("a").close()
+        except OSError as refusal:
+            refused = refusal.strerror
+        told = {"pid": os.getpid(), "root": sorted(os.listdir("/")), "to its own file": refused, **facts}
         os.write(writing, json.dumps(told).encode())
         up()
 
     if os.fork() == 0:
         try:
             if os.geteuid() == 0:
+                for path in (own, own / "mine"):
+                    os.chown(path, 12345, 12345)
                 os.setresgid(12345, 12345, 12345)
                 os.setresuid(12345, 12345, 12345)
                 sandbox_system.be_dumpable()
@@ -195,11 +205,13 @@ def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
     os.close(writing)
     with open(said) as words:
         told = json.load(words)
+    shutil.rmtree(own)
     none = {name: "0" * 16 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
     assert told == none | {
         "pid": 1,
         "Uid": "1000",
         "NoNewPrivs": "1",
+        "to its own file": "Read-only file system",
         "root": ["bin", "dev", "etc", "lib", "lib64", "notebook", "proc", "tmp", "usr"],
     }
 
@@ -224,7 +236,8 @@ def test_an_end_from_outside_is_a_failure_of_ours_and_the_next_run_goes_well(tmp
     assert outputs[0].text == "on\n"
 
 
-def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path):
+@pytest.mark.parametrize("both", [False, True], ids=["alone", "with-the-warm-one"])
+def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path, both):
     grading = textwrap.dedent(
         f"""
         import sys
@@ -242,6 +255,9 @@ def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path)
     with process:
         keeper, kernel = map(int, process.stdout.readline().split())
         tree = list(sandbox_tree.processes(keeper))
+        if both:
+            os.kill(process.pid, signal.SIGSTOP)  # so that it sees nothing
+            os.kill(keeper, signal.SIGKILL)
         process.kill()
     assert {keeper, kernel} <= set(tree)
     assert gone(*tree)
