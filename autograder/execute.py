@@ -235,6 +235,8 @@ class JudgedExecute(Execute):
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
         )
         kernel.provisioner.limits, kernel.provisioner.ways = Limits(**self.limits), tuple(self.ways)
+        places = Places.found()
+        kernel.provisioner.hidden = places.course, places.labs, places.exchange
         return kernel
 
     def _kernel_environment(self, judge: str, scratch: Path) -> dict[str, str]:

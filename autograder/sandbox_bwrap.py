@@ -24,7 +24,9 @@ def attempt() -> str:
     program = shutil.which("bwrap")
     if program is None:
         return "not installed"
-    request = {"folder": "/usr", "judge": "", "readable": [], "limits": {"disk_bytes": 2**20}}
+    shown = readable()
+    request = {"readable": shown, "hidden": hidden(shown, []), "folder": "/usr", "judge": ""}
+    request["limits"] = {"disk_bytes": 2**20}
     command = [program, *_walls(request), "--", sys.executable, "-c", ""]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else tried.stderr.strip() or f"ended with {tried.returncode}"
@@ -83,14 +85,14 @@ def _walls(request: dict) -> list[str]:
     ]
     for name in ("LANG", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"):
         words += ["--setenv", name, os.environ[name]] if name in os.environ else []
-    for path in sandbox_walls.uncovered([*readable(), *request["readable"]]):
+    for path in ("/tmp", NOTEBOOK):
+        words += ["--size", size, "--tmpfs", path]
+    for path in sandbox_walls.uncovered(request["readable"]):
         link = os.path.islink(path)
         words += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-    for path in hidden():
+    for path in request["hidden"]:
         words += ["--tmpfs", path, "--remount-ro", path]
-    words += ["--proc", "/proc", "--dev", "/dev"]
-    for path in ("/dev/shm", "/tmp", NOTEBOOK):
-        words += ["--size", size, "--tmpfs", path]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     words += ["--ro-bind", request["folder"], _HANDED_IN]
     words += ["--bind", request["judge"], JUDGE] if request["judge"] else []
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", NOTEBOOK]

@@ -153,10 +153,9 @@ def lock(limits: dict[str, int]) -> None:
     with suppress(OSError):  # no user namespace in here, so no way to have such rights again
         Path("/proc/sys/user/max_user_namespaces").write_text("0")
     if os.geteuid() == 0:
-        for path in _WRITABLE:
-            for folder, folders, files in os.walk(path):
-                for name in ["", *folders, *files]:
-                    os.chown(os.path.join(folder, name), INSIDE, INSIDE, follow_symlinks=False)
+        for folder, folders, files in os.walk(NOTEBOOK):
+            for name in ["", *folders, *files]:
+                os.chown(os.path.join(folder, name), INSIDE, INSIDE, follow_symlinks=False)
         os.setgroups([])
         os.setresgid(INSIDE, INSIDE, INSIDE)
         os.setresuid(INSIDE, INSIDE, INSIDE)

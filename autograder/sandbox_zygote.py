@@ -72,7 +72,7 @@ def _try_namespaces() -> str:
     limits = {"disk_bytes": 2**20}
     request = {
         "readable": readable(),
-        "hidden": hidden(),
+        "hidden": hidden(readable(), []),
         "folder": "/nowhere",
         "judge": "",
         "limits": limits,
@@ -117,6 +117,8 @@ def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool
     line = socket.socket(fileno=descriptors[0])
     listening = descriptors[1:]
     request = json.loads(text)
+    request["readable"] += readable()
+    request["hidden"] = hidden(request["readable"], request["hidden"])
     try:
         start = _start if way == NAMESPACES else sandbox_bwrap.start
         waited_for, pid = start(request, listening)
@@ -135,7 +137,6 @@ def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool
 
 
 def _start(request: dict, listening: list[int]) -> tuple[int, int]:
-    request |= {"readable": readable() + request["readable"], "hidden": hidden()}
 
     def become_kernel(up: Callable[[], None]) -> None:
         sandbox_walls.lock(request["limits"])

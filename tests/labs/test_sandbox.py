@@ -19,7 +19,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder import sandbox, sandbox_system, sandbox_tree, sandbox_walls, sandbox_zygote
+from autograder import sandbox_system, sandbox_tree, sandbox_walls, sandbox_zygote
 from autograder.execute import JudgedExecute
 from autograder.sandbox import BUBBLEWRAP, NAMESPACES, Limits, NoSandbox, SandboxFailed
 from autograder.sandbox_warm import Warm, warm
@@ -111,7 +111,7 @@ def test_bubblewrap_serves_where_namespaces_are_refused(tmp_path):
         "import os, socket\n"
         "print(os.getpid(), os.getcwd(), open('data.txt').read())\n"
         "open('data.txt', 'w').write('changed')\n"
-        f"print(os.path.exists({str(REPO / 'tests')!r}), os.listdir({sandbox.hidden()[0]!r}))\n"
+        f"print(os.path.exists({str(REPO / 'tests')!r}), os.listdir({str(REPO / 'autograder' / 'references')!r}))\n"
         "for path in ('/hostile-mark', '/dev/hostile-mark', os.__file__):\n"
         "    try:\n"
         "        open(path, 'a')\n"
@@ -214,6 +214,21 @@ def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
         "to its own file": "Read-only file system",
         "root": ["bin", "dev", "etc", "lib", "lib64", "notebook", "proc", "tmp", "usr"],
     }
+
+
+@pytest.mark.parametrize("way", [NAMESPACES, BUBBLEWRAP])
+def test_a_course_folder_among_the_data_that_all_can_read_is_not_seen(tmp_path, monkeypatch, way):
+    data = tmp_path / "data"
+    folder = data / "course" / "autograded" / "ann"
+    folder.mkdir(parents=True)
+    (data / "trace.csv").write_text("1,2")
+    (data / "course" / "secret").write_text("secret")
+    (folder / "mine").write_text("mine")
+    monkeypatch.setenv("GPULAB_DATA", str(data))
+    monkeypatch.setenv("GPULAB_COURSE", str(data / "course"))
+    source = "import os; d = os.environ['GPULAB_DATA']; print(sorted(os.listdir(d)), os.listdir(d + '/course'), os.listdir())"
+    (outputs,) = run(source, folder=folder, ways=[way])
+    assert outputs[0].text == "['course', 'trace.csv'] [] ['mine']\n"
 
 
 # -- somebody dies ------------------------------------------------------------------------------------
