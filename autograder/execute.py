@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Dict, Float, Integer, List
 
+from autograder.channel import printable
 from autograder.feedback import outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
@@ -184,6 +185,10 @@ class JudgedExecute(Execute):
             notes.append(UNSAFE_NOTE)
         if self._limit:
             notes.append(self._limit)
+        left_out = getattr(self.km.provisioner, "left_out", ()) if self.km else ()
+        if left_out:
+            names = ", ".join(printable(name, 60) for name in left_out)
+            notes.append(f"Too large for grading, or no plain file, and so not there: {names}.")
         if self._stopped:
             notes.append(f"The run of this notebook stopped early: {self._stopped}.")
         if "restored" in cell.metadata.get("tags", []):

@@ -32,8 +32,8 @@ def attempt() -> str:
     return "" if tried.returncode == 0 else tried.stderr.strip() or f"ended with {tried.returncode}"
 
 
-def start(request: dict, listening: list[int]) -> tuple[int, int]:
-    """Start the kernel of ``request``: the process to wait for, and the kernel's own, once it takes messages.
+def start(request: dict, listening: list[int]) -> tuple[int, int, list[str]]:
+    """Start the kernel of ``request``: the process to wait for, the kernel's own, and what of the folder did not fit.
 
     Raises:
         OSError: it did not come up; nothing is left over.
@@ -53,14 +53,14 @@ def start(request: dict, listening: list[int]) -> tuple[int, int]:
                 kernel = json.load(words)["child-pid"]
             ours.send(json.dumps(request).encode())
             said = ours.recv(4096).decode()
-            if said != "up":
+            if not said.startswith("["):
                 raise OSError(said or "the process in bubblewrap ended before it was up")
         except Exception as failure:
             started.kill()
             started.wait()
             raise OSError(str(failure)) from None
         started.returncode = 0  # waited for by its number
-        return started.pid, kernel
+        return started.pid, kernel, json.loads(said)
 
 
 def exit_code(code: int) -> int:
@@ -72,19 +72,10 @@ def _walls(request: dict) -> list[str]:
     size = str(request["limits"]["disk_bytes"])
     words = ["--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--clearenv"]
     words += ["--uid", str(sandbox_walls.INSIDE), "--gid", str(sandbox_walls.INSIDE)]
-    words += [
-        "--setenv",
-        "PYTHONPATH",
-        os.pathsep.join(_imports()),
-        "--setenv",
-        "PYTHONSAFEPATH",
-        "1",
-        "--setenv",
-        "HOME",
-        NOTEBOOK,
-    ]
-    for name in ("LANG", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"):
-        words += ["--setenv", name, os.environ[name]] if name in os.environ else []
+    own = {"PYTHONPATH": os.pathsep.join(_imports()), "PYTHONSAFEPATH": "1", "HOME": NOTEBOOK}
+    taken = ("LANG", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONNOUSERSITE")
+    for name, value in ({name: os.environ[name] for name in taken if name in os.environ} | own).items():
+        words += ["--setenv", name, value]
     for path in ("/tmp", NOTEBOOK):
         words += ["--size", size, "--tmpfs", path]
     for path in sandbox_walls.uncovered(request["readable"]):
@@ -114,12 +105,12 @@ def main(numbers: list[str]) -> None:
         request = json.loads(judge.recv(2**20))
         os.dup2(os.open(os.devnull, os.O_RDWR), 2)
         try:
-            sandbox_walls.copy_in(_HANDED_IN, NOTEBOOK, request["limits"]["disk_bytes"] // 2)
+            left_out = sandbox_walls.copy_in(_HANDED_IN, NOTEBOOK, request["limits"]["disk_bytes"] // 2)
             sandbox_inside.warm()
             sandbox_walls.limit(request["limits"])
 
             def up() -> None:
-                judge.send(b"up")
+                judge.send(json.dumps(left_out[:20]).encode())
                 judge.close()
 
             sandbox_inside.run(request, listening, up)

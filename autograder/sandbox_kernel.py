@@ -30,11 +30,13 @@ class SandboxProvisioner(LocalProvisioner):
         see even where they lie in one that all can read. root_pid: its first process.
         reason: afterwards, why it was ended: memory, processes, cpu; outside (by somebody else), lost (with
         the warm process); asked; '' when it ended by itself. cpu_seconds: afterwards, what it had used.
+        left_out: what of the learner's folder is not there, since it did not fit or was no plain file.
     """
 
     limits: Limits = Limits()
     ways: tuple[str, ...] = WAYS
     hidden: tuple[Path, ...] = ()
+    left_out: tuple[str, ...] | list[str] = ()
     reason = ""
     cpu_seconds = 0.0
     exit_code: int | None = None
@@ -79,14 +81,16 @@ class SandboxProvisioner(LocalProvisioner):
         }
         listening = [_listen(f"{connection['ip']}-{connection[name]}") for name in CHANNELS]
         try:
-            self._line, self.root_pid, self._pidfd = self._launch(request, listening)
+            self._line, self.root_pid, self._pidfd, self.left_out = self._launch(request, listening)
         finally:
             for one in listening:
                 one.close()
         self.pid = self.root_pid
         return self.connection_info
 
-    def _launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
+    def _launch(
+        self, request: dict, listening: list[socket.socket]
+    ) -> tuple[socket.socket, int, int, list[str]]:
         try:
             return warm(self.ways).launch(request, listening)
         except OSError:  # somebody has ended it since: once more with a new one

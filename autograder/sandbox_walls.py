@@ -131,7 +131,8 @@ def copy_in(source: str, target: str, most_bytes: int) -> list[str]:
     left_out, room = [], most_bytes
     for folder, folders, files in os.walk(source):
         below = os.path.relpath(folder, source)
-        for name in [*folders, *files]:
+        folders.sort()  # what fits must not depend on how a disk lists it
+        for name in sorted([*folders, *files]):
             old, new = os.path.join(folder, name), os.path.join(target, below, name)
             kind = os.lstat(old)
             with suppress(FileExistsError):

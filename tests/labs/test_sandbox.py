@@ -27,6 +27,9 @@ from autograder.sandbox_warm import Warm, warm
 REPO = Path(__file__).resolve().parents[2]
 GROUP = "jupyter_client.kernel_provisioners"
 
+# The child takes no lock that another thread could hold; Python 3.12 warns of every fork beside threads.
+FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 
 class Plain(JudgedExecute):
     """JudgedExecute of notebooks without exercises, before no judge."""
@@ -146,6 +149,7 @@ def test_without_a_sandbox_nothing_is_run_and_the_sentence_says_what_to_do(tmp_p
             Warm()
 
 
+@FORKS
 def test_each_way_that_is_refused_is_named_with_its_reason(monkeypatch):
     def refuse(flags: int) -> None:
         raise PermissionError("unshare: not here")
@@ -158,6 +162,7 @@ def test_each_way_that_is_refused_is_named_with_its_reason(monkeypatch):
     )
 
 
+@FORKS
 def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
     """In a process of its own that gives up root, where the tests are root's; the paths it may not read are left out."""
     said, writing = os.pipe()
@@ -197,7 +202,7 @@ def test_an_ordinary_user_gets_the_same_walls_as_root(tmp_path):
                 sandbox_system.be_dumpable()
             sandbox_system.adopt_orphans()
             os.chdir("/")
-            os.waitpid(sandbox_zygote.enter(request, inside, keep=[writing]), 0)
+            os.waitpid(sandbox_zygote.enter(request, inside, keep=[writing])[0], 0)
         except BaseException as failure:
             os.write(writing, json.dumps(repr(failure)).encode())
         finally:
@@ -308,6 +313,7 @@ def test_a_limit_is_told_in_plain_words_and_any_other_error_is_left_alone(error,
     assert bool(said) == bool(told)
 
 
+@FORKS
 def test_landlock_alone_keeps_what_is_not_allowed_out_of_reach(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "secret").write_text("secret")
