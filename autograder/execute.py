@@ -15,6 +15,7 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Dict, Float, Integer, List, Tuple, Unicode
 
 from autograder.better import counted
+from autograder.channel import printable
 from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
@@ -228,6 +229,10 @@ class JudgedExecute(Execute):
             notes.append(UNSAFE_NOTE)
         if self._limit:
             notes.append(self._limit)
+        left_out = getattr(self.km.provisioner, "left_out", ()) if self.km else ()
+        if left_out:
+            names = ", ".join(printable(name, 60) for name in left_out)
+            notes.append(f"Too large for grading, or no plain file, and so not there: {names}.")
         if self._stopped:
             notes.append(f"The run of this notebook stopped early: {self._stopped}.")
         if "restored" in cell.metadata.get("tags", []):
@@ -279,6 +284,8 @@ class JudgedExecute(Execute):
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
         )
         kernel.provisioner.limits, kernel.provisioner.ways = Limits(**self.limits), tuple(self.ways)
+        places = Places.found()
+        kernel.provisioner.hidden = places.course, places.labs, places.exchange
         return kernel
 
     def _kernel_environment(self, judge: str, scratch: Path) -> dict[str, str]:

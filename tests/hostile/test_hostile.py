@@ -1,6 +1,7 @@
 """No submission gets more than its honest part earns, reads what it should not, or leaves anything behind."""
 
 import hashlib
+import os
 import socket
 import tempfile
 from pathlib import Path
@@ -59,6 +60,17 @@ def state_of(folder: Path) -> dict[str, str]:
     }
 
 
+def hand_in_beside(head: dict[str, str], folder: Path, course: Path) -> None:
+    """Put beside the notebook what the head of a submission names."""
+    if "Link" in head:
+        link, _, target = head["Link"].partition(" -> ")
+        (folder / link).symlink_to(target.replace("@COURSE@", str(course)))
+    if "Large" in head:
+        (folder / head["Large"]).write_bytes(bytes(2_000_000))
+    if "Pipe" in head:
+        os.mkfifo(folder / head["Pipe"])
+
+
 def reached(listener: socket.socket) -> bool:
     listener.settimeout(0)
     try:
@@ -84,10 +96,8 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
     for one in submissions:
         limits |= one.limits
         timeout = int(one.head.get("Timeout", timeout))
-        if "Link" in one.head:
-            link, _, target = one.head["Link"].partition(" -> ")
-            (folder / link).symlink_to(target.replace("@COURSE@", str(course)))
-    grade = Graded(limits=limits, timeout=timeout, iopub_timeout=1)
+        hand_in_beside(one.head, folder, course)
+    grade = Graded(limits=limits, timeout=timeout, iopub_timeout=3)
     grade.write_card(folder, grade.load_course())
     nb, before = notebook(submissions, knows), state_of(course)
 
@@ -102,6 +112,7 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
         assert [word for word in one.words("Note") if word not in noted] == [], (one.name, noted)
     assert CANARY not in "".join(shown(cell) for cell in nb.cells)
     assert nb.metadata["gpulab"] == {"sandbox": warm().way}
+    assert len(str(grade.widget_state)) < 2_000_000
     assert state_of(course) == before
     assert [reached(port), reached(local)] == [False, False]
     assert list(processes(warm().pid)) == [warm().pid]
