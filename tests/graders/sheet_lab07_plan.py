@@ -76,12 +76,6 @@ def three_devices(made, case):
 
 
 @otherwise
-def few_seats(made, case):
-    for device in made["devices"]:
-        device["max_jobs"] = 8
-
-
-@otherwise
 def promise_everything(made, case):
     made["expect"] = {tenant: 100 for tenant in case["tenants"]}
 
@@ -119,8 +113,7 @@ SHEETS = [
             "batch-unbounded": Wrong(batch_unbounded, 0.3, 0.82, "batch-unbounded"),
             "forgets-batch": Wrong(forgets_batch, 0.0, 0.0, "unserved"),
             "five-devices": Wrong(five_devices, 0.0, 0.0, "over-budget"),
-            "three-devices": Wrong(three_devices, 0.3, 0.75, "idle-gpu"),
-            "few-seats": Wrong(few_seats, 0.2, 0.5, "few-seats"),
+            "three-devices": Wrong(three_devices, 0.2, 0.75, "idle-gpu"),
             "promise-everything": Wrong(promise_everything, 0.75, 0.84, "promise-everything"),
             "shares-not-percent": Wrong(shares_not_percent, 0.75, 0.75, "promise-everything"),
             "no-router": Wrong(no_router, 0.0, 0.0, "wrong-form"),
@@ -134,6 +127,5 @@ SHEETS = [
                 "expect": {},
             },
         ),
-        shortcuts=(one_each,),
     )
 ]

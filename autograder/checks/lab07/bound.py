@@ -51,17 +51,25 @@ def bound(trace: Trace, case: Case, devices: int = DEVICES) -> Fraction:
     Fluid: requests may be split, wait for nobody and know the future; the last one counts in part. The time runs from 0
     to the last deadline. A request's weight is its tenant's over the number of its requests.
     """
-    counts = {tenant: sum(request.tenant == tenant for request in trace) for tenant in WEIGHTS}
-    weights = {tenant: Fraction(WEIGHTS[tenant], max(1, counts[tenant])) for tenant in WEIGHTS}
+    counts = {tenant: max(1, sum(request.tenant == tenant for request in trace)) for tenant in WEIGHTS}
+    scale = math.prod(counts.values())
+    weights = {
+        tenant: scale // counts[tenant] * weight for tenant, weight in WEIGHTS.items()
+    }  # whole numbers
+    dearness = {tenant: math.lcm(*weights.values()) // weight for tenant, weight in weights.items()}
     left = devices * 1000 * max((due_ns(request, case) for request in trace), default=0)
-    able = [(work_ps(r, case.cost), weights[r.tenant]) for r in trace if keeps_alone(r, case)]
-    # A tenant that sent nothing keeps every promise.
-    total = sum((Fraction(WEIGHTS[tenant]) for tenant in WEIGHTS if not counts[tenant]), Fraction(0))
-    for work, weight in sorted(able, key=lambda pair: pair[0] / pair[1]):
-        part = Fraction(min(work, left), work) if work else Fraction(1)
-        total += weight * part
-        left -= min(work, left)
-    return total / sum(WEIGHTS.values())
+    able = [(work_ps(r, case.cost), r.tenant) for r in trace if keeps_alone(r, case)]
+    came = {request.tenant for request in trace}
+    total = Fraction(
+        sum(scale * WEIGHTS[tenant] for tenant in WEIGHTS if tenant not in came)
+    )  # keep all they had
+    for work, tenant in sorted(able, key=lambda pair: pair[0] * dearness[pair[1]]):
+        if work > left:
+            total += Fraction(weights[tenant] * left, work)
+            break
+        total += weights[tenant]
+        left -= work
+    return total / (scale * sum(WEIGHTS.values()))
 
 
 @final
