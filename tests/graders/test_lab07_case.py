@@ -120,7 +120,7 @@ def reached(case, trace, events):
 @pytest.mark.soak
 def test_naive_is_below_the_staff_which_no_clairvoyant_falls_behind_and_nobody_passes_the_bound(scale):
     for number in range(scale(5)):
-        case = case_of(number, 2)
+        case = case_of(number, 1)
         trace, events = drawn(Random(f"trace {number}"), case, SHIFTS[number % 3])
         naive, staff, clairvoyant, most = reached(case, trace, events)
         assert naive < staff <= clairvoyant <= most <= 1
@@ -133,7 +133,7 @@ def test_what_the_bound_leaves_out_it_leaves_out_for_want_of_time():
     assert bound(trace, case, devices=0) == 0
     assert 0.95 < most <= 1
     crowd = Case({tenant: 20 * rate for tenant, rate in case.rates_per_ks.items()}, case.ours, case.theirs, 1)
-    assert bound(drawn(Random("a"), crowd, "A")[0], crowd) < 0.7 * most
+    assert bound(drawn(Random("a"), crowd, "A")[0], crowd) < 0.75 * most
 
 
 def test_a_frozen_policy_falls_behind_one_that_sees_the_host_change():

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import final
 
 from autograder.checks.lab07.case import DEVICES, TOKEN_BUDGET, WEIGHTS, Case
+from gpulab.report.metrics import Slo
 from gpulab.serving.cost import StepCost
 from gpulab.serving.policies.choosing import chunks, relieve
 from gpulab.serving.policy import JobView, Policy, View
@@ -23,17 +24,16 @@ def work_ps(request: Request, cost: StepCost) -> int:
     )
 
 
-def due_ns(request: Request, case: Case) -> int:
+def due_ns(request: Request, slo: Slo) -> int:
     """When the promise to ``request`` is broken if it is not done."""
-    slo = case.promises[request.tenant]
     if slo.latency_ns is not None:
         return request.arrival_ns + slo.latency_ns
     return request.arrival_ns + slo.ttft_ns + slo.tpot_ns * (request.output_tokens - 1)
 
 
-def keeps_alone(request: Request, case: Case) -> bool:
+def keeps_alone(request: Request, slo: Slo, cost: StepCost) -> bool:
     """Would ``request`` keep its promise on a device of its own, without a host?"""
-    cost, slo, at_ps, done = case.cost, case.promises[request.tenant], 0, 0
+    at_ps = done = 0
     while done < request.prompt_tokens:
         chunk = min(TOKEN_BUDGET, request.prompt_tokens - done)
         at_ps += cost.step_ps(chunk, 0, chunk * (2 * done + chunk))
@@ -57,8 +57,9 @@ def bound(trace: Trace, case: Case, devices: int = DEVICES) -> Fraction:
         tenant: scale // counts[tenant] * weight for tenant, weight in WEIGHTS.items()
     }  # whole numbers
     dearness = {tenant: math.lcm(*weights.values()) // weight for tenant, weight in weights.items()}
-    left = devices * 1000 * max((due_ns(request, case) for request in trace), default=0)
-    able = [(work_ps(r, case.cost), r.tenant) for r in trace if keeps_alone(r, case)]
+    cost, promises = case.cost, case.promises
+    left = devices * 1000 * max((due_ns(request, promises[request.tenant]) for request in trace), default=0)
+    able = [(work_ps(r, cost), r.tenant) for r in trace if keeps_alone(r, promises[r.tenant], cost)]
     came = {request.tenant for request in trace}
     total = Fraction(
         sum(scale * WEIGHTS[tenant] for tenant in WEIGHTS if tenant not in came)
@@ -77,8 +78,8 @@ class LeastSlack(Policy):
     """Who can wait least goes first, by true lengths; who cannot make it any more is refused. No server knows that."""
 
     def __init__(self, case: Case, trace: Trace) -> None:
-        self.cost = case.cost
-        self.due = {request.id: _last_start(request, case) for request in trace}
+        cost, promises = case.cost, case.promises
+        self.due = {r.id: _last_start(r, promises[r.tenant], cost) for r in trace}
 
     def decide(self, view: View) -> dict:
         if view.need_blocks:
@@ -91,9 +92,9 @@ class LeastSlack(Policy):
         return self.due[job.id], job.id
 
 
-def _last_start(request: Request, case: Case) -> int:
+def _last_start(request: Request, slo: Slo, cost: StepCost) -> int:
     """The latest moment at which its prompt must begin, in steps of its own."""
-    cost, slo, prompt = case.cost, case.promises[request.tenant], request.prompt_tokens
+    prompt = request.prompt_tokens
     ahead_ps = cost.step_ps(prompt, 0, prompt * prompt)
     if slo.latency_ns is None:
         return request.arrival_ns + slo.ttft_ns - ahead_ps // 1000

@@ -107,10 +107,11 @@ class Envelope:
         case, trace = self.case, self.trace(rows)
         cost = replace(case.cost, kv_blocks=self.blocks)
         engine = Engine(cost, policy_named(rule, cost, trace), max_jobs=SEATS, token_budget=TOKEN_BUDGET)
+        promises = case.promises
         broken = [
             times.request
             for times in summarize(engine.run(trace)).requests
-            if not case.promises[times.tenant].kept_by(times)
+            if not promises[times.tenant].kept_by(times)
         ]
         return 1 - len(broken) / len(rows), sorted(broken)
 
