@@ -121,11 +121,6 @@ SHEETS = [
         constants=(
             lambda case: None,
             lambda case: {"devices": [], "router": "round-robin", "expect": {}},
-            lambda case: {
-                "devices": [{"serves": dict.fromkeys(case["tenants"], 8_000), "max_jobs": 1}] * 4,
-                "router": "round-robin",
-                "expect": {},
-            },
         ),
     )
 ]

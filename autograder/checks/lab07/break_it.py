@@ -9,7 +9,7 @@ from typing import final
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab07.bound import bound
 from autograder.checks.lab07.case import MOST_TOKENS, RATES_PER_KS, TENANTS, Case
-from autograder.checks.lab07.hints import HINTS
+from autograder.checks.lab07.hints import BLOCKS, HINTS
 from autograder.checks.played import FAULTS
 from autograder.course import Course
 from autograder.judge import Exercise, as_points
@@ -124,6 +124,7 @@ class ServeBreak(Exercise):
     points = 4.0
     builds = True
     hints = HINTS["07.break"]
+    blocks = BLOCKS["07.break"]
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Envelope:
         """This learner's envelope, or another one for practice."""
