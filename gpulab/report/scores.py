@@ -77,6 +77,17 @@ def score(ledgers: Iterable[Ledger], slo: Slo | Mapping[str, Slo] | None = None)
     )
 
 
+def kept_of(ledgers: Iterable[Ledger], slo: Mapping[str, Slo]) -> dict[str, tuple[int, int]]:
+    """By tenant of ``slo``, how many of its requests kept its promise, of how many that came."""
+    found = {tenant: [0, 0] for tenant in slo}
+    for ledger in ledgers:
+        for tenant, request, _ in _requests(ledger):
+            if tenant in found:
+                found[tenant][0] += slo[tenant].kept_by(request)
+                found[tenant][1] += 1
+    return {tenant: (kept, came) for tenant, (kept, came) in found.items()}
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a sweep keeps of a run that has ``ledgers``: ``Measured(slo)(run)`` is its scores, plain."""

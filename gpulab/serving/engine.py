@@ -6,6 +6,8 @@ long a stretch lasts is the only thing in which ``leap=True`` and ``leap=False``
 """
 
 import heapq
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 from gpulab.errors import PolicyFault
@@ -30,6 +32,7 @@ class Engine:
         cost: what a step takes, and how many KV blocks there are. policy: an object that nobody else uses.
         max_jobs: jobs at a time. token_budget: tokens that a step with prompts computes at most, its decodes included.
         leap: do quiet steps in one go; without it step by step, for comparison.
+        host_changes: ``(ns, host_ns)`` in order of time: the host's part of each step that begins from then on.
 
     Raises:
         ValueError: a limit that is no whole number of 1 or more, or a policy that reserves neither way.
@@ -48,6 +51,7 @@ class Engine:
         token_budget: int = 2048,
         leap: bool = True,
         ledger: Ledger | None = None,
+        host_changes: Sequence[tuple[int, int]] = (),
     ) -> None:
         check_limits(policy, max_jobs, token_budget)
         self.cost, self.policy = cost, policy
@@ -60,7 +64,7 @@ class Engine:
         self._ends: list[tuple[int, int, str]] = []  # when a client gives up or hangs up: (ns, id, reason)
         self._plan: dict[int, int] = {}  # tokens of each prompt in the next step
         self._wake: int | None = None
-        self._woken = 0  # times in a row that nothing but waking happened
+        self._woken, self._changes = 0, list(host_changes)  # times in a row that only waking happened
         self.ledger.append(Opened(0, RESOURCE, cost.kv_blocks, "block"))
 
     @property
@@ -100,12 +104,9 @@ class Engine:
     def load(self, request: Request) -> Load:
         """What a router can know of this replica now, ``request`` in its hands."""
         roster = self._roster
-        return Load(
-            waiting=len(roster.waiting) + len(self._arrivals) - self._arrived,
-            running=len(roster.running),
-            free_blocks=roster.free_blocks,
-            cached_blocks=roster.prefixes.known(request.prefix),
-        )
+        waiting = len(roster.waiting) + len(self._arrivals) - self._arrived
+        cached = roster.prefixes.known(request.prefix)
+        return Load(waiting, len(roster.running), roster.free_blocks, cached)
 
     def close(self) -> Ledger:
         """The ledger, with its last fact: nothing will come any more."""
@@ -118,6 +119,8 @@ class Engine:
         """Everything that came up to now: arrivals, transfers, clients that gave up, the moment to wake."""
         roster = self._roster
         self._arrive_until(roster.now_ns)
+        while self._changes and self._changes[0][0] <= roster.now_ns:
+            self.cost = replace(self.cost, host_ns=self._changes.pop(0)[1])
         while roster.transfers and roster.transfers[0][0] <= roster.now_ns:
             roster.moved(heapq.heappop(roster.transfers)[1])
         while self._ends and self._ends[0][0] <= roster.now_ns:
@@ -207,9 +210,8 @@ class Engine:
 
     def _mixed(self) -> Stretch:
         """One step with chunks of prompts, and with the decodes where the policy mixes them."""
-        roster = self._roster
-        jobs = len(roster.batch) if self.policy.mixes else 0
-        cached = roster.batch.cached_tokens if jobs else 0
+        roster, batch = self._roster, self._roster.batch
+        jobs, cached = (len(batch), batch.cached_tokens) if self.policy.mixes else (0, 0)
         tokens = sum(self._plan.values()) + jobs
         work = sum(roster.views[name]._job.twice_work(chunk) for name, chunk in self._plan.items())
         base_ps = self.cost.host_ps + self.cost.step_ps(tokens, cached, work)
@@ -242,7 +244,7 @@ class Engine:
         if self._arrived < len(self._arrivals):
             times.append(self._arrivals[self._arrived].arrival_ns)
         if self._roster.waiting or self._roster.running:
-            times += [heap[0][0] for heap in (self._ends, self._roster.transfers) if heap]
+            times += [heap[0][0] for heap in (self._ends, self._roster.transfers, self._changes) if heap]
             if self._wake is not None:
                 times.append(self._wake)
         return min(times, default=None)
@@ -264,7 +266,5 @@ class Engine:
         """The error when nothing will ever happen again, or only waking, though somebody is here."""
         roster = self._roster
         job = (*roster.waiting, *roster.running.values())[0]._job
-        here = (
-            f"{len(roster.waiting)} wait, {len(roster.running)} run, {roster.free_blocks:,} blocks are free"
-        )
+        here = f"{len(roster.waiting)} wait, {len(roster.running)} run, {roster.free_blocks:,} blocks free"
         return stuck(job, roster.now_ns, here, woken)

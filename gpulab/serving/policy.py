@@ -166,6 +166,19 @@ class View:
         """Blocks that ``job`` takes when it is admitted."""
         return self._needs(job._job)
 
+    def showing(self, waiting: Sequence[JobView]) -> "View":
+        """The same moment, as if only ``waiting`` waited."""
+        return View(
+            self.now_ns,
+            waiting=Listed(waiting),
+            running=self.running,
+            decoding=self.decoding,
+            free_blocks=self.free_blocks,
+            next_blocks=self.next_blocks,
+            limits=(self.token_budget, self.max_jobs, self.block_tokens),
+            needs=self._needs,
+        )
+
 
 class Asked(NamedTuple):
     """What a router can know of a request. Never how long its answer will be, nor when its client gives up."""
