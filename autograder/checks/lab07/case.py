@@ -19,8 +19,9 @@ from gpulab.serving.cost import StepCost
 from gpulab.serving.engine import Engine
 from gpulab.serving.fleet import Fleet, Router
 from gpulab.serving.named import router_named
+from gpulab.serving.policies.choosing import fitting, whole_prompts
 from gpulab.serving.policies.chunked import Chunked
-from gpulab.serving.policy import Asked, Load, Policy
+from gpulab.serving.policy import Asked, Load, Policy, View
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.shares import Shares
 from gpulab.telemetry.ledger import Ledger
@@ -29,12 +30,13 @@ from gpulab.units import MS, SECOND, GiB
 TENANTS = ("chat", "code", "batch")
 SHIFTS = ("A", "B", "both")
 DEVICES = 4
+MINUTES = 6  # simulated; the shift is half-way
 MEMORY_BYTES, WEIGHTS_BYTES, CONTEXT_BYTES = 80 * GiB, 16 * GiB, GiB * 6 // 10
-TOKEN_BUDGET = 512
+TOKEN_BUDGET = 2048
 MOST_JOBS = 256
 MOST_TOKENS = {"chat": 1024, "code": 2048, "batch": 4096}  # of an answer, as the client says
 WEIGHTS = {"chat": 3, "code": 2, "batch": 1}
-RATES_PER_KS = {"chat": 5500, "code": 2600, "batch": 300}  # requests in a thousand seconds
+RATES_PER_KS = {"chat": 4000, "code": 1400, "batch": 1300}  # requests in a thousand seconds
 HOST_NS = 6 * MS  # that shift B adds to each step
 GUESS_PERCENT = 50  # how far guesses of answer lengths are off at most
 OURS, THEIRS = ("longer prompts", "double bursts"), ("slower host",)
@@ -53,10 +55,10 @@ class Case:
     rates_per_ks: Mapping[str, int]
     ours: str
     theirs: str
-    minutes: int = 40
+    minutes: int = MINUTES
 
     @classmethod
-    def of(cls, draw: Random, minutes: int = 40) -> "Case":
+    def of(cls, draw: Random, minutes: int = MINUTES) -> "Case":
         """Rates within 15 % of the base, and one kind of each shift."""
         rates = {tenant: rate * draw.randint(85, 115) // 100 for tenant, rate in RATES_PER_KS.items()}
         return cls(rates, draw.choice(OURS), draw.choice(THEIRS), minutes)
@@ -71,7 +73,7 @@ class Case:
 
     @property
     def promises(self) -> dict[str, Slo]:
-        """Chat and code: first token and time a token; batch: all of it within half of the run (20 of 40 min)."""
+        """Chat and code: first token and time a token; batch: all of it within half of the run."""
         return {
             "chat": Slo(ttft_ns=SECOND, tpot_ns=50 * MS),
             "code": Slo(ttft_ns=2 * SECOND, tpot_ns=50 * MS),
@@ -155,7 +157,8 @@ def play(
     trace: Trace,
     events: Sequence[tuple[int, int]] = (),
     policy: Callable[[], Policy] = Chunked,
-    router: Router | None = None,
+    *,
+    token_budget: int = TOKEN_BUDGET,
 ) -> Result:
     """``trace`` served by ``plan`` (checked before), each device with a policy of its own, made by ``policy``."""
     engines = [
@@ -163,14 +166,14 @@ def play(
             replace(case.cost, kv_blocks=sum(device["serves"].values())),
             Shares(policy(), device["serves"]),
             max_jobs=device["max_jobs"],
-            token_budget=TOKEN_BUDGET,
+            token_budget=token_budget,
             host_changes=events,
         )
         for device in plan["devices"]
     ]
     fault = None
     try:
-        Fleet(engines, router or Serving(plan)).run(trace)
+        Fleet(engines, Serving(plan)).run(trace)
     except PolicyFault as wrong:
         fault = wrong
     ledgers = tuple(engine.ledger for engine in engines)
@@ -204,12 +207,11 @@ def naive_plan(case: Case) -> dict:
     }
 
 
-def staff_plan(case: Case) -> dict:
-    """Everybody everywhere; batch and code with as many blocks as leave chat its second."""
-    whole = case.cost.kv_blocks
-    shares = {"code": 2400, "batch": 1600}
-    serves = {"chat": whole - sum(shares.values()), **shares}
-    return {
-        "devices": [{"serves": dict(serves), "max_jobs": MOST_JOBS} for _ in range(DEVICES)],
-        "router": "least-outstanding",
-    }
+@final
+class NaivePolicy(Policy):
+    """First come, first served: whole prompts in steps of their own, blocks for the longest answer."""
+
+    mixes, reserves = False, "most"
+
+    def decide(self, view: View) -> dict:
+        return whole_prompts(view, fitting(view, view.waiting), view.token_budget)

@@ -39,7 +39,7 @@ SUMMARIES = (
     *(174, 182, 190, 199, 208, 218, 229, 242, 258, 276, 299, 333, 384, 513, 2120, 4056),
 )
 LENGTHS = {"chat": (PROMPTS, OUTPUTS), "code": (CODE_PROMPTS, CODE_OUTPUTS), "batch": (PAPERS, SUMMARIES)}
-FOLDER = 36  # documents that come together, about
+FOLDER = 120  # documents that come together, about
 PAPER_GAP_NS = 10 * MS  # between two documents of a folder
 
 
