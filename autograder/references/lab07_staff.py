@@ -2,7 +2,8 @@
 
 import math
 
-from autograder.checks.lab07.case import DEVICES, MOST_JOBS, Case
+from autograder.checks.lab07.case import Case
+from autograder.checks.lab07.planning import facts
 from gpulab.serving.cost import StepCost
 from gpulab.serving.policies.choosing import fitting, relieve
 from gpulab.serving.policy import JobView, Policy, View
@@ -72,12 +73,19 @@ class StaffPolicy(Policy):
         return view.now_ns + -(-job.target // budget) * (STEP_NS - 4 * MS) > job.deadline_ns
 
 
-def staff_plan(case: Case) -> dict:
-    """Everybody everywhere; batch and code with as many blocks as leave chat its second."""
-    whole = case.cost.kv_blocks
-    shares = {"code": 2000, "batch": 1000}
-    serves = {"chat": whole - sum(shares.values()), **shares}
+def plan(case: dict) -> dict:
+    """Everybody everywhere; code and batch with few blocks, so that their prompts never stand long before a chat."""
+    room = case["memory_bytes"] - case["weights_bytes"] - case["context_bytes"]
+    whole = room // case["block_bytes"]
+    code, batch = (case["tenants"][tenant]["longest_blocks"] * 9 // 8 for tenant in ("code", "batch"))
+    serves = {"chat": whole - code - batch, "code": code, "batch": batch}
     return {
-        "devices": [{"serves": dict(serves), "max_jobs": MOST_JOBS} for _ in range(DEVICES)],
+        "devices": [{"serves": serves, "max_jobs": case["most_jobs"]}] * case["devices"],
         "router": "least-outstanding",
+        "expect": {"chat": 93, "code": 75, "batch": 99},
     }
+
+
+def staff_plan(case: Case) -> dict:
+    """The staff's plan of ``case``."""
+    return plan(facts(case))

@@ -79,8 +79,9 @@ def bursts(draw: Random, per_ks: int, until_ns: int, doubled_ns: int) -> Iterato
     """Arrivals of code in bursts; those that begin from ``doubled_ns`` on have twice as many, twice as close."""
     sizes, gaps = Deck(draw, BURSTS), Deck(draw, BURST_GAPS_US)
     left = per_ks * until_ns // (1000 * SECOND)
+    most = max(1, left // 4)  # of one burst: one that is the whole trace would make luck of it
     while left > 0:
-        size, at = min(left, sizes.deal()), draw.randrange(until_ns)
+        size, at = min(left, most, sizes.deal()), draw.randrange(until_ns)
         left -= size
         times = 2 if at >= doubled_ns else 1
         for _ in range(size * times):

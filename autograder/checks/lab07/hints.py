@@ -1,0 +1,35 @@
+"""Hints and blocks of lab 07."""
+
+HINTS = {
+    "07.plan": (
+        "Look at the fourth GPU: who stood in front of a chat that broke its promise, and with how many blocks?",
+        "# what is left of a GPU for blocks: memory, less weights, less context\n"
+        "# who may use a GPU whose own tenant is silent?\n"
+        "# whose prompts can wait, and how many of them may be let in at once?\n"
+        "# a share holds the tenant's longest request, and the rest is chat's\n"
+        "# expect: what try_plan says, as a mean over its three traces",
+        'blocks("07.plan") gives the lines of `plan` to put in order, with two that do not belong.',
+    ),
+    "07.break": (
+        "Which request makes others wait if it goes first, and which one cannot wait itself?",
+        "# a few prompts that take long, just before many that are promised a first token soon\n"
+        "# not so much that no order serves it: look at the bound\n"
+        "# because: the first request whose promise the worst rule breaks",
+    ),
+}
+
+BLOCKS = {
+    "07.plan": (
+        {
+            "a": 'room = case["memory_bytes"] - case["weights_bytes"] - case["context_bytes"]',
+            "b": 'whole = room // case["block_bytes"]',
+            "c": 'whole = case["memory_bytes"] * 9 // 10 // case["block_bytes"]',
+            "d": 'code, batch = (case["tenants"][t]["longest_blocks"] * 9 // 8 for t in ("code", "batch"))',
+            "e": 'serves = {"chat": whole - code - batch, "code": code, "batch": batch}',
+            "f": 'devices = [{"serves": serves, "max_jobs": case["most_jobs"]}] * case["devices"]',
+            "g": 'devices = [{"serves": {t: whole}, "max_jobs": case["most_jobs"]} for t in case["tenants"]]',
+            "h": 'return {"devices": devices, "router": "least-outstanding", "expect": what_try_plan_said}',
+        },
+        "abdefh",
+    ),
+}
