@@ -5,6 +5,7 @@ from gpulab.serving.policies.choosing import relieve
 from gpulab.serving.policy import Policy
 
 IDLE_NS = 20_000_000_000  # batch goes first when it has made no token for so long
+SPARE = 6  # blocks that each running answer will want
 HEAVY = {"chat": 3, "code": 2}  # a token of chat's prompts brings half as much again
 
 
@@ -45,7 +46,8 @@ class Mine(Policy):
         chats = any(job.tenant == "chat" for job in decodes)
         most_ns = self.rules["pause_ns"] - self.host_ns if chats else 10**12
         tokens, cached, work = len(decodes), sum(job.computed for job in decodes), 0
-        free, seats = view.free_blocks - view.next_blocks, view.max_jobs - len(view.running)
+        spare = SPARE * len(decodes)
+        free, seats = view.free_blocks - view.next_blocks - spare, view.max_jobs - len(view.running)
         admit, prefill = [], {}
         for job in order:
             need = 0 if job.left else view.blocks_to_admit(job)

@@ -21,7 +21,7 @@ from gpulab.telemetry.events import Arrived, Dropped, Finished, Preempted, Prefi
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS, SECOND
 
-KV_BLOCKS = 3000  # what the plan leaves this service; other models of the company have the rest
+KV_BLOCKS = 1600  # what the plan leaves this service; other models of the company have the rest
 MAX_JOBS, TOKEN_BUDGET = 64, 512
 TPOT_NS = 50 * MS  # of code
 MINUTES = 5
