@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from random import Random
 
 from autograder.checks.lab07.case import (
@@ -113,6 +114,11 @@ def run(case: Case, plan: Mapping, draw: Random, shift: str) -> Result:
     return play(case, plan, trace, events, token_budget=CHUNK_TOKENS)
 
 
+def reached(case: Case, plan: Mapping, draw: Random, shift: str) -> dict[str, Fraction]:
+    """Tenant to the share of promises kept on that trace."""
+    return attainment(run(case, plan, draw, shift))
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """The learner's own case, as ``puzzle`` hands it out."""
@@ -151,7 +157,7 @@ class Planned:
         return {
             shift: {
                 tenant: round(100 * float(share), 1)
-                for tenant, share in attainment(run(self.case, plan, draw, shift)).items()
+                for tenant, share in reached(self.case, plan, draw, shift).items()
             }
             for shift, draw in draws.items()
         }
