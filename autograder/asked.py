@@ -37,7 +37,9 @@ class AskedPolicy(Policy):
         self._known: dict[int, tuple[JobView, str]] = {}  # and the line it stands in
         self._decode: dict[int, tuple[JobView, int]] = {}  # who decodes; its tokens less the steps done
         self._unsteady: dict[int, JobView] = {}  # whose facts may have changed
-        self._sharing: dict[int, tuple[JobView, int]] = {}  # who waits with a prompt to share; its needs as told
+        self._sharing: dict[
+            int, tuple[JobView, int]
+        ] = {}  # who waits with a prompt to share; its needs as told
 
     def decide(self, view: View) -> dict:
         news = self._news(view)
