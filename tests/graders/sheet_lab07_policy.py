@@ -83,17 +83,20 @@ class OverReacts(Mine):
 
 
 class ServesTheLate(Mine):
-    """Refuses nobody before ten seconds are over."""
+    """The oldest first, and nobody is refused before ten seconds are over."""
+
+    def line(self, job, view):
+        return job.tenant == "batch", job.arrival_ns, job.id
 
     def late(self, job, view):
         return job.tenant != "batch" and view.now_ns - job.arrival_ns > 10_000_000_000
 
 
 class TooCareful(Mine):
-    """Steps of at most 64 tokens, whatever they take."""
+    """Steps of at most 40 tokens, whatever they take."""
 
     def decide(self, view):
-        view.token_budget = view.decoding + 64
+        view.token_budget = view.decoding + 40
         return super().decide(view)
 
 
@@ -189,7 +192,8 @@ def lengths(course):
     """Prompts of the graded traces that no practice trace has."""
     exercise = exercises()["07.policy"]
     known = {r.prompt_tokens for n in range(2) for load in exercise._practice(course, n) for r in load.trace}
-    graded = {r.prompt_tokens for load in gpu.loads(course.graded("07.policy", 0)) for r in load.trace}
+    loads = gpu.loads(course.graded("07.policy", 0), course.rules["07.policy"])
+    graded = {r.prompt_tokens for load in loads for r in load.trace}
     return {prompt for prompt in graded - known if prompt >= 1000}
 
 
@@ -214,6 +218,6 @@ SHEETS = [
         constants=(Never, RefusesAll, OneByOne),
         shortcuts=(SmallerAndRefuses, ByDeadline),
         secret_numbers=lengths,
-        cuts=(0.35, 0.65, 0.82, 0.88),
+        cuts=(0.35, 0.64, 0.82, 0.87),
     )
 ]

@@ -67,7 +67,7 @@ class PolicyExercise(Exercise):
     def twist(self, draw: Random) -> dict[str, int]:
         """The course's promises: chat's longest step and both first tokens. No request carries them."""
         return {
-            "pause_ns": draw.choice((28, 29, 30)) * MS,
+            "pause_ns": draw.choice((30, 31, 32)) * MS,
             "chat_first_ns": draw.choice((900, 1000, 1100)) * MS,
             "code_first_ns": draw.choice((1800, 2000, 2200)) * MS,
         }
@@ -88,8 +88,8 @@ class PolicyExercise(Exercise):
         own = variant is None
         draw = course.of_learner(self.id, learner) if own else course.public(self.id + "/variant", variant)
         while True:
-            case, slower_ns = Case.of(draw, SHORT), draw.choice((14, 15)) * MS
-            task = Task(gpu.load(draw, case, draw.choice(("A", "B")), slower_ns), course.rules[self.id])
+            case, rules = Case.of(draw, SHORT), course.rules[self.id]
+            task = Task(gpu.load(draw, case, draw.choice(("A", "B")), rules), rules)
             if task.key()[2] >= CLEAR_PERCENT:
                 return task
 
@@ -98,8 +98,8 @@ class PolicyExercise(Exercise):
         return puzzle.run().ledger
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        draw = course.graded(self.id, 0)
-        outcomes, tag, built, note = self._judged(gpu.loads(draw), course.rules[self.id], asker)
+        draw, rules = course.graded(self.id, 0), course.rules[self.id]
+        outcomes, tag, built, note = self._judged(gpu.loads(draw, rules), rules, asker)
         predicted, noted = committed(said, self.predicts, self.choices)
         cause, shows, _ = self.puzzle(course, said.learner).key()
         reconciled, shown = reconciliation(said, cause, shows)
@@ -115,7 +115,7 @@ class PolicyExercise(Exercise):
         return Score(self.id, points, self.points * 0.7, tag, (note,), told, said.learner, built)
 
     def _practice(self, course: Course, number: int) -> list[gpu.Load]:
-        return gpu.loads(course.public(self.id, number), SHORT)
+        return gpu.loads(course.public(self.id, number), course.rules[self.id], SHORT)
 
     def _judged(self, loads: list[gpu.Load], rules: Mapping[str, int], asker: Asker) -> tuple:
         """Each trace played once, to one new object: outcomes, tag, share of the build and its line."""
