@@ -21,15 +21,16 @@ AT_ONCE = 250  # news in one packet: each is at most 200 bytes with tenants and 
 class AskedPolicy(Policy):
     """The policy of engine number ``engine``; ``asker.new(settings, "view")`` was said before.
 
-    ``settings`` are this engine's own: the learner's object is made with both.
+    ``settings`` are this engine's own: the learner's object is made with both. ``most``: questions that one run may
+    take; who wakes at every step or computes a token at a time comes to more.
 
     Raises:
         AnswerFault: the learner's object cannot be made, or reserves and mixes in no known way. While an engine
             runs it is the cause of the engine's ``PolicyFault``.
     """
 
-    def __init__(self, asker: Asker, engine: int, settings: dict) -> None:
-        self._asker, self._engine = asker, engine
+    def __init__(self, asker: Asker, engine: int, settings: dict, most: int = 60_000) -> None:
+        self._asker, self._engine, self._left = asker, engine, most
         self.mixes, self.reserves = _traits(asker.ask("begin", [engine, settings]))
         self._lines = {"waiting": Line("waiting"), "running": Line("running")}
         self._limits: list[int] = []
@@ -42,6 +43,9 @@ class AskedPolicy(Policy):
         ] = {}  # who waits with a prompt to share; its needs as told
 
     def decide(self, view: View) -> dict:
+        self._left -= 1
+        if self._left < 0:
+            raise AnswerFault("asks-too-often", "the policy woke too often, or its chunks are too small")
         news = self._news(view)
         head = [view.now_ns, view.decoding, view.free_blocks, view.next_blocks, self._passed]
         while len(news) > AT_ONCE:

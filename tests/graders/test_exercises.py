@@ -26,7 +26,7 @@ SHEETS = {sheet.exercise: sheet for sheet in all_sheets()}
 BUILDS = [name for name, sheet in SHEETS.items() if sheet.builds]
 WRONG = [(name, wrong) for name, sheet in SHEETS.items() for wrong in sheet.wrong]
 CONSTANTS = [(name, n) for name, sheet in SHEETS.items() for n in range(len(sheet.constants))]
-LONG = {"02.first-fit"}  # has its own file: its traces are long
+LONG = {"02.first-fit", "07.policy"}  # have files of their own: their traces are long
 
 
 @pytest.fixture

@@ -24,6 +24,10 @@ RULES = {  # tag -> (rule, question)
         "§ Batch makes a token at least every minute while it is here.",
         "What may batch use while chat or code is always there?",
     ),
+    "asks-too-often": (
+        "A trace takes at most 20,000 decisions.",
+        "How often do you wake, and how small are your chunks?",
+    ),
     "over-reacts": (
         "What is not yours cannot be put right by putting jobs out: after shift B there are no more evictions than before.",
         "How much shorter did a step become when you put a job out?",
