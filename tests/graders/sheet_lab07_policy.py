@@ -4,6 +4,7 @@ from sheets import Sheet, Wrong
 
 from autograder.checks import exercises
 from autograder.checks.lab07 import gpu
+from autograder.checks.lab07.policy_marks import NaivePolicy
 from autograder.references.lab07_policy import Mine
 from autograder.verdict import Commitments
 from gpulab.serving import cost
@@ -92,12 +93,14 @@ class ServesTheLate(Mine):
         return job.tenant != "batch" and view.now_ns - job.arrival_ns > 10_000_000_000
 
 
-class TooCareful(Mine):
-    """Steps of at most 52 tokens, whatever they take."""
+class TooCareful(Policy):
+    """First come, first served, in steps of 48 tokens, whatever they take."""
+
+    def __init__(self, rules):
+        self.naive = NaivePolicy(rules, 48)
 
     def decide(self, view):
-        view.token_budget = view.decoding + 52
-        return super().decide(view)
+        return self.naive.decide(view)
 
 
 class OverBudget(Chunked):
@@ -204,14 +207,14 @@ SHEETS = [
         said=said,
         stub=Stub,
         wrong={
-            "prompt-first": Wrong(PromptFirst, 0.0, 0.50, "pauses", "How long does a step take"),
+            "prompt-first": Wrong(PromptFirst, 0.20, 0.50, "pauses", "How long does a step take"),
             "reserve-max": Wrong(ReserveMax, 0.50, 0.70, "reserves-most", "answer of usual length"),
             "shortest-first": Wrong(ShortestFirst, 0.0, 0.20, "left-hanging", "in time any more"),
             "absolute-priority": Wrong(AbsolutePriority, 0.0, 0.20, "batch-stands-still", "always there"),
             "frozen": Wrong(Frozen, 0.50, 0.70, "frozen", "What did your last step take"),
             "over-reacts": Wrong(OverReacts, 0.30, 0.70, "over-reacts", "when you put a job out"),
             "serves-the-late": Wrong(ServesTheLate, 0.30, 0.70, "serves-the-late", "do you still keep"),
-            "too-careful": Wrong(TooCareful, 0.30, 0.70, "too-careful", "who waits meanwhile"),
+            "too-careful": Wrong(TooCareful, 0.20, 0.50, "too-careful", "who waits meanwhile"),
             "over-budget": Wrong(OverBudget, 0.0, 0.20, "over-limits", "Which of the view's limits"),
             "never": Wrong(Never, 0.0, 0.20, "serves-nobody", "in line for ever"),
         },

@@ -2,13 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.asked import AskedPolicy
 from autograder.channel import AnswerFault, InProcess
-from autograder.checks.lab07 import gpu, policy
+from autograder.checks.lab07 import gpu, policy, policy_marks
 from autograder.checks.lab07.policy_marks import law, over_reacted
 from autograder.checks.played import Outcome
 from autograder.course import Course
@@ -16,13 +17,12 @@ from autograder.judge import Sitting
 from autograder.references.lab07_policy import Mine
 from autograder.verdict import Commitments
 from gpulab.report.audit import check
+from gpulab.serving.request import Trace
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sheets import course_of, graded, loaded
 
 SHEET = next(sheet for sheet in loaded("sheet_lab07_policy").SHEETS)
-SAFETY = ("shortest-first", "absolute-priority", "over-budget", "never")
-OTHERS = [name for name in SHEET.wrong if name not in SAFETY]
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +39,23 @@ def one_baseline(monkeypatch):
     monkeypatch.setattr(policy, "baseline", remembered)
 
 
+@pytest.fixture
+def direct(monkeypatch):
+    """Policies are run where they are: that asking through the channel changes nothing, tests/laws/test_mirror.py shows."""
+
+    def asked(load, rules, asker):
+        own = asker._answerer._make(rules=rules)
+        run = gpu.run(load, own, rules)
+        outcome = Outcome(ledger=run.ledger)
+        law(outcome, run)
+        return run, outcome, own.reserves
+
+    monkeypatch.setattr(policy, "asked", asked)
+    monkeypatch.setattr(policy, "PRACTICE", 0)
+
+
 def scored(name, number=0):
-    return graded(SHEET, SHEET.wrong[name].hands_in, course_of(number), Commitments("ann"))
+    return graded(SHEET, SHEET.wrong[name].hands_in, course_of(number), Commitments("ann"))[0]
 
 
 def test_right_gets_full_marks_within_sixty_thousand_questions():
@@ -52,14 +67,21 @@ def test_right_gets_full_marks_within_sixty_thousand_questions():
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SHEET.wrong)
-def test_each_misconception_gets_its_share_and_its_tag(name, scale):
+def test_each_misconception_gets_its_share_and_its_tag(name, scale, direct):
     wrong = SHEET.wrong[name]
     for number in range(scale(1)):
-        score, asked = scored(name, number)
+        score = scored(name, number)
         assert score.tag == wrong.tag
         assert wrong.lowest <= score.build_share <= wrong.highest
         assert wrong.question in score.feedback.question
-        assert asked <= 60_000
+
+
+def test_whoever_decides_too_often_is_stopped_and_told(monkeypatch):
+    monkeypatch.setattr(policy_marks, "MOST_ASKS", 30)
+    score, asked = graded(SHEET, SHEET.right, course_of(0), Commitments("ann"))
+    assert (score.tag, score.build_share) == ("asks-too-often", 0.0)
+    assert asked < 300
+    assert "How often do you wake" in score.feedback.question
 
 
 def test_the_stub_hears_that_it_is_not_solved():
@@ -68,19 +90,28 @@ def test_the_stub_hears_that_it_is_not_solved():
 
 
 @pytest.mark.parametrize("constant", SHEET.constants)
-def test_a_constant_answer_keeps_no_promise_or_breaks_a_law(constant):
+def test_a_constant_answer_keeps_no_promise_or_breaks_a_law(constant, direct):
     score, _ = graded(SHEET, constant, course_of(0), Commitments("ann"))
     assert score.build_share <= 0.25
 
 
-@pytest.mark.parametrize("shipped", [*loaded("sheet_lab07_policy").SHIPPED, *SHEET.shortcuts])
-def test_what_gpulab_ships_earns_at_most_half(shipped):
-    score, _ = graded(SHEET, shipped, course_of(0), Commitments("ann"))
-    assert score.build_share <= 0.5
+@pytest.mark.soak
+def test_what_gpulab_ships_earns_at_most_half(direct, scale):
+    """Laws broken or less than half of the way, on the first of the three traces; in a soak on all of them."""
+    for shipped in (*loaded("sheet_lab07_policy").SHIPPED, *SHEET.shortcuts):
+        rules = course_of(0).rules["07.policy"]
+        loads = gpu.loads(course_of(0).graded("07.policy", 0), rules)[: scale(1)]
+        runs = [gpu.run(load, shipped(rules), rules) for load in loads]
+        outcomes = [Outcome() for _ in runs]
+        for outcome, run in zip(outcomes, runs, strict=True):
+            law(outcome, run)
+        naive, best = policy.baseline(loads, rules)
+        lawful = all(outcome.lawful for outcome in outcomes)
+        assert not lawful or policy_marks.way_of(runs, naive, best) < 0.64, shipped
 
 
 def test_over_the_socket_a_wrong_build_gets_the_same_score(kernel):
-    here, _ = scored("over-budget")
+    here = scored("over-budget")
     sitting = Sitting(course_of(0), "ann")
     try:
         notebook = kernel(sitting.path)
@@ -98,8 +129,9 @@ def test_over_the_socket_a_wrong_build_gets_the_same_score(kernel):
     assert (there.text, there.build_share, there.tag) == (here.text, here.build_share, here.tag)
 
 
-def test_nothing_of_a_graded_input_stands_in_the_feedback():
-    secret, said = SHEET.secret_numbers(course_of(0)), scored("shortest-first")[0].text
+def test_nothing_of_a_graded_input_stands_in_the_feedback(direct, monkeypatch):
+    monkeypatch.setattr(policy, "PRACTICE", 1)
+    secret, said = SHEET.secret_numbers(course_of(0)), scored("shortest-first").text
     assert not {int(word) for word in said.replace(",", "").split() if word.isdigit()} & secret
 
 
@@ -122,9 +154,7 @@ ODD += (
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(odd, monkeypatch):
-    monkeypatch.setattr(policy, "PRACTICE", 0)
-
+def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(odd):
     class Odd(Mine):
         seen = 0
 
@@ -132,14 +162,16 @@ def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(o
             self.seen += 1
             return odd if self.seen == 5 else super().decide(view)
 
-    load = gpu.loads(Course.self_study().public("07.policy", 0), RULES, 2)[0]
+    whole = gpu.loads(Course.self_study().public("07.policy", 0), RULES, 1)[0]
+    load = replace(whole, trace=Trace(whole.trace.requests[:20]))
     asker = InProcess(Odd)
     try:
-        run, outcome, _ = policy.asked(load, RULES, asker)
+        run, outcome, _ = policy_marks.asked(load, RULES, asker)
     finally:
         asker.close()
-    assert run is None or run.fault is None or outcome.tag in ("over-limits", "serves-nobody")
-    assert outcome.tag or run.goodput
+    assert run is not None or outcome.tag == "unsendable"
+    assert outcome.tag in ("", "unsendable", "over-limits", "serves-nobody")
+    assert outcome.lawful == (not outcome.tag)
 
 
 def test_traits_that_are_none_are_refused_by_name():

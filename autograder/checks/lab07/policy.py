@@ -125,7 +125,7 @@ class PolicyExercise(Exercise):
             built, note = share(outcomes, runs, naive, best)
             tag = "" if built == 1.0 else fault_of(runs, rules, reserves)
             for outcome in outcomes:
-                outcome.tag = tag
+                outcome.tag, outcome.got = tag, tag and "fewer promises kept than the reference keeps"
             return outcomes, tag, built, note
         return outcomes, tag_of(outcomes), *share(outcomes, runs, [], [])
 
