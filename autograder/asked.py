@@ -47,7 +47,7 @@ class AskedPolicy(Policy):
         if self._left < 0:
             raise AnswerFault("asks-too-often", "the policy woke too often, or its chunks are too small")
         news = self._news(view)
-        head = [view.now_ns, view.decoding, view.free_blocks, view.next_blocks, self._passed]
+        head = [view.now_ns, view.decoding, view.free_blocks, view.next_blocks]
         while len(news) > AT_ONCE:
             self._asker.ask("news", [self._engine, news[:AT_ONCE]])
             news = news[AT_ONCE:]
@@ -83,8 +83,10 @@ class AskedPolicy(Policy):
             if name not in here:
                 del self._known[name]
                 news.append(["gone", name])
-        self._passed = self._since()
-        self._steps += self._passed
+        passed = self._since()
+        self._steps += passed
+        if passed:
+            news.append(["steps", passed])
         for name, (job, line) in here.items():
             if name not in self._known:
                 news.append(_came(job))

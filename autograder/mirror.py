@@ -12,8 +12,10 @@ News are lists that begin with a word:
     ["left", "waiting" | "running", id]        ["joined", "waiting" | "running", place, id]
     ["gone", id]                    it will not come back
     ["limits", token_budget, max_jobs, block_tokens]
+    ["steps", steps]                all jobs that decode have made so many tokens more; comes before any "is"
 
-A job that decodes makes one token a step: of those only the number of steps is told.
+A job that decodes makes one token a step: of those only the number of steps is told. News that do not fit into one
+packet with their question come before it, in packets of their own.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,9 +48,8 @@ class Mirrors:
     def decide(self, engine: int, head: list, news: list) -> list:
         """The policy's answer, its chunks apart as ``[id, tokens]``: a JSON object has texts for keys."""
         mirror = self._mirrors[engine]
-        mirror.step(head[-1])
         mirror.hear(news)
-        answer = mirror.policy.decide(mirror.view(*head[:-1]))
+        answer = mirror.policy.decide(mirror.view(*head))
         if not isinstance(answer, Mapping) or not isinstance(answer.get("prefill"), Mapping):
             return [answer, None]
         rest = {key: value for key, value in answer.items() if key != "prefill"}
@@ -73,11 +74,8 @@ class Mirror:
             "joined": self._joined,
             "gone": self._gone,
             "limits": self._limit,
+            "steps": self._stepped,
         }
-
-    def step(self, steps: int) -> None:
-        """All jobs that decode have made ``steps`` tokens more."""
-        self._clock.steps += steps
 
     def hear(self, news: list) -> None:
         for word, *what in news:
@@ -94,6 +92,9 @@ class Mirror:
             limits=self._limits,
             needs=_needs_of,
         )
+
+    def _stepped(self, steps: int) -> None:
+        self._clock.steps += steps
 
     def _came(self, name: int, tenant: str, slo: str, arrival_ns: int, *numbers: int) -> None:
         prompt, most, predicted, deadline_ns, shareable = numbers

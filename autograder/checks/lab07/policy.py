@@ -79,7 +79,7 @@ class PolicyExercise(Exercise):
         questions = [
             [1, "new", [{"rules": course.rules[self.id]}, "view"], []],
             [2, "begin", [0, {}], []],
-            [3, "decide", [0, [0, 0, gpu.KV_BLOCKS, 0, 0], news], []],
+            [3, "decide", [0, [0, 0, gpu.KV_BLOCKS, 0], news], []],
         ]
         return questions, _LetsIn
 
