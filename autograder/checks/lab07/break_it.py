@@ -9,7 +9,7 @@ from typing import final
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab07.bound import bound
 from autograder.checks.lab07.case import MOST_TOKENS, RATES_PER_KS, TENANTS, Case
-from autograder.checks.lab07.hints import HINTS
+from autograder.checks.lab07.hints import BLOCKS, HINTS
 from autograder.checks.played import FAULTS
 from autograder.course import Course
 from autograder.judge import Exercise, as_points
@@ -107,10 +107,11 @@ class Envelope:
         case, trace = self.case, self.trace(rows)
         cost = replace(case.cost, kv_blocks=self.blocks)
         engine = Engine(cost, policy_named(rule, cost, trace), max_jobs=SEATS, token_budget=TOKEN_BUDGET)
+        promises = case.promises
         broken = [
             times.request
             for times in summarize(engine.run(trace)).requests
-            if not case.promises[times.tenant].kept_by(times)
+            if not promises[times.tenant].kept_by(times)
         ]
         return 1 - len(broken) / len(rows), sorted(broken)
 
@@ -123,6 +124,7 @@ class ServeBreak(Exercise):
     points = 4.0
     builds = True
     hints = HINTS["07.break"]
+    blocks = BLOCKS["07.break"]
 
     def puzzle(self, course: Course, learner: str, variant: int | None = None, size: str = "") -> Envelope:
         """This learner's envelope, or another one for practice."""

@@ -93,7 +93,7 @@ def fault_of(plan: object, case: Case) -> tuple[str, str]:
 def _form(plan: object) -> str:
     """Why ``plan`` is none, or ''."""
     if type(plan) is not dict or type(plan.get("devices")) is not list or not plan["devices"]:
-        return 'a plan is {"devices": [one or more], "router": name, "expect": {tenant: percent}}'
+        return 'a plan is a dictionary: "devices", a list of one or more, "router" and "expect"'
     if plan.get("router") not in ROUTERS:
         return f"the router is one of {', '.join(ROUTERS)}"
     for n, device in enumerate(plan["devices"][: DEVICES + 1]):
