@@ -245,3 +245,10 @@ def test_the_message_shown_is_one_that_a_policy_answers():
     replies = [json.loads(asker._exchange(json.dumps(question))) for question in questions]
     asker.close()
     assert replies == [[1, "ok", None], [2, "ok", [True, "prompt"]], [3, "ok", [{"admit": [0]}, [[0, 512]]]]]
+
+
+def test_a_policy_is_tried_on_practice_traces_and_a_fault_is_told():
+    task = policy.Task(gpu.loads(Course.self_study().public("07.policy", 0), RULES, 1)[0], RULES)
+    lines = task.try_policy(SHEET.wrong["over-budget"].hands_in).splitlines()
+    assert [line.split()[0] for line in lines] == ["trace", "A", "ended", "B", "ended", "both", "ended"]
+    assert task.text().startswith("One GPU, 1,600 KV blocks, 64 seats; 1 minutes: ")

@@ -38,6 +38,14 @@ class Task:
     def run(self) -> gpu.Run:
         return gpu.run(self.load, NaivePolicy(self.rules, FIXED_TOKENS), self.rules)
 
+    def try_policy(self, make: Callable, practice: int = 0) -> str:
+        """What ``make(rules)`` keeps on the practice traces number ``practice``, run here, without the judge's channel.
+
+        ``make`` without ``rules`` (a shipped class) does as well: ``try_policy(lambda rules: Chunked())``.
+        """
+        loads = gpu.loads(Random(f"practice/{practice}"), self.rules, SHORT)
+        return policy_words.table([gpu.run(load, make(self.rules), self.rules) for load in loads])
+
     def key(self) -> tuple[str, set[int], int]:
         """Who loses most, the facts that show it, and by how many points more than the next."""
         run = self.run()

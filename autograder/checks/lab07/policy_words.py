@@ -144,6 +144,27 @@ def _kept(runs: Sequence[Run], tenant: str) -> float:
     return float(sum(run.attained(tenant) for run in runs) / len(runs))
 
 
+def table(runs: Sequence[Run]) -> str:
+    """Each run in a line: weighted goodput, kept promises before and after the shift, evictions, and what went wrong."""
+    lines = [
+        "trace  goodput   kept before -> after: chat        code        batch        evictions  longest wait"
+    ]
+    for run in runs:
+        kept = "".join(
+            f"{_percent(run, t, False)} -> {_percent(run, t, True)}  " for t in ("chat", "code", "batch")
+        )
+        late = sum(at >= run.load.shift_ns for at in run.evictions)
+        counts = f"{len(run.evictions) - late:>4} -> {late:<4} {run.waited()[0] / 1e9:>5.0f} s"
+        lines.append(f"{run.load.shift:<6} {float(run.goodput):>6.1%} {'':>20} {kept} {counts}")
+        if run.fault is not None:
+            lines.append(f"       ended early: {run.fault}")
+    return "\n".join(lines)
+
+
+def _percent(run: Run, tenant: str, late: bool) -> str:
+    return f"{float(run.attained(tenant, late)):>4.0%}"
+
+
 def task(load: gpu.Load, rules: Mapping[str, int], chunk: int) -> str:
     """A practice trace in words."""
     came = {
