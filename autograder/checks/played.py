@@ -170,10 +170,11 @@ def shown_small(
 def said_of(outcome: Outcome, *, quoting: bool, what: str = "your code") -> str:
     """What the learner's side did instead of answering.
 
-    Not ``quoting``: without a word of the learner's side, whose code has read a graded input.
+    Not ``quoting``: without a word or a line of the learner's side, whose code has read a graded input and can
+    raise where it likes.
     """
     numbers = outcome.numbers
-    line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
+    line = f", line {numbers['line']} of your cell" if quoting and numbers.get("line") else ""
     method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', what)}`"
     if not quoting and numbers.get("method") not in _ASKED:
         method = what
