@@ -44,7 +44,7 @@ FAULTS = {  # tag -> (the rule, the question), for answers that never were one
 }
 _ASKED = ("new", "place", "reclaim", "take", "give", "trim", "missing", "grow", "slots", "reads", "drop")
 _ASKED += ("admit", "append", "fork", "finish")  # names of the judge's own, which hold nothing that was asked
-_CELL_LINES = 300  # no cell that somebody wrote has more
+_CELL_LINES = 999  # more than any cell that somebody wrote has
 _CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
