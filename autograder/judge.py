@@ -18,7 +18,7 @@ from random import Random
 from typing import final
 
 from autograder.answerer import PACKET_BYTES
-from autograder.channel import Asker, OverSocket
+from autograder.channel import CHECK_SECONDS, Asker, OverSocket
 from autograder.course import Course
 from autograder.verdict import Commitments, Score
 from gpulab.telemetry.ledger import Ledger
@@ -31,6 +31,7 @@ class Exercise(ABC):
     points: float
     builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
     function: str = ""
+    seconds: float = CHECK_SECONDS  # that all questions of one check may take together
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     choices: tuple[str, ...] = ()  # what a prediction is chosen from; without them it is a number
@@ -213,7 +214,7 @@ class Sitting:
                 return
             self._judged.add(name)
             try:
-                asker = OverSocket(connection) if exercise.builds else None
+                asker = OverSocket(connection, exercise.seconds) if exercise.builds else None
                 self._score = exercise.grade(self.course, said, asker)
             except Exception as failure:
                 self._failure = failure
