@@ -1,26 +1,20 @@
-"""What the tests of exercises remember of one another."""
+"""What the tests of exercises share."""
 
-import json
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from autograder.checks.lab07 import plan, planning
 
-_PLAYED: dict[tuple, dict] = {}
+sys.path.insert(0, str(Path(__file__).parent))
+from remembered import reached
 
 
 @pytest.fixture(autouse=True)
-def remembered_plans(monkeypatch):
-    """Six simulated minutes take half a second, and half as many do outside a soak; equal plans reach the same."""
-    reached = planning.reached
-
-    def again(case, plan, draw, shift):
-        key = repr(case), json.dumps([plan["devices"], plan["router"]]), draw.getstate(), shift
-        if key not in _PLAYED:
-            _PLAYED[key] = reached(case, plan, draw, shift)
-        return _PLAYED[key]
-
-    monkeypatch.setattr(planning, "reached", again)
+def quicker_plans(monkeypatch):
+    """Plans are played once each, and outside a soak for three simulated minutes instead of six."""
+    monkeypatch.setattr(planning, "reached", reached)
     if os.environ.get("GPULAB_SOAK") != "1":
         monkeypatch.setattr(plan.PlanExercise, "minutes", 3)

@@ -11,7 +11,7 @@ from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.shortest import ShortestRemaining
 from gpulab.serving.request import Request, Trace
 from gpulab.serving.shares import Shares
-from gpulab.telemetry.events import Arrived, Finished, Granted, Stepped
+from gpulab.telemetry.events import Arrived, Claimed, Finished, Freed, Granted, Stepped
 from gpulab.units import MS
 
 COST = dataclasses.replace(costs.load("llama3-8b-a100"), kv_blocks=100)
@@ -30,11 +30,11 @@ def held(ledger):
     for fact in ledger:
         if isinstance(fact, Arrived):
             tenant[fact.owner] = fact.tenant
-        elif type(fact).__name__ == "Claimed":
+        elif isinstance(fact, Claimed):
             mine[fact.claim] = tenant[fact.owner]
         elif isinstance(fact, Granted):
-            now[fact.claim] = fact.value if hasattr(fact, "value") else 11
-        elif type(fact).__name__ == "Freed":
+            now[fact.claim] = fact.size
+        elif isinstance(fact, Freed):
             now.pop(fact.claim, None)
         for name in set(tenant.values()):
             total = sum(blocks for claim, blocks in now.items() if mine[claim] == name)

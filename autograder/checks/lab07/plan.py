@@ -68,7 +68,7 @@ _RULES = {  # tag -> (rule, question)
     ),
     "promise-everything": (
         "What you expect is what your plan reaches, within the tolerance.",
-        "What did try_plan say of the tenant that you expected most of?",
+        "What did try_plan say of that tenant, as a mean over its three traces?",
     ),
 }
 _UNHEARD = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
