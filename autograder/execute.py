@@ -102,6 +102,13 @@ class JudgedExecute(Execute):
 
         return alternatives()
 
+    def cell_seconds(self, exercise: str) -> int:
+        """How long the cell of ``exercise`` may run: as long as the judge talks with it, and no less than any cell."""
+        from autograder.checks import exercises
+
+        known = exercises().get(exercise)
+        return max(self.timeout, int(known.seconds)) if known else self.timeout
+
     def open_sitting(self, course, student: str):
         """The judge for one notebook of one learner: ``path``, ``open``, ``close``, ``end``."""
         from autograder.judge import Sitting
@@ -137,7 +144,9 @@ class JudgedExecute(Execute):
                 if exercise in known:
                     sitting.overheard = self._recorder() if exercise == self.record[0] else None
                     sitting.open(exercise)
+                    usual, self.timeout = self.timeout, self.cell_seconds(exercise)
                     self._run_cell(cell, index)
+                    self.timeout = usual
                     notes = self._note(cell)
                     if not sitting.heard and not self._stopped:
                         notes = f"{notes} {self._ask_without_code(exercise, index)}".strip()

@@ -107,7 +107,7 @@ def test_what_gpulab_ships_earns_at_most_half(direct, scale):
             law(outcome, run)
         naive, best = policy.baseline(loads, rules)
         lawful = all(outcome.lawful for outcome in outcomes)
-        assert not lawful or policy_marks.way_of(runs, naive, best) < 0.64, shipped
+        assert not lawful or policy_marks.way_of(runs, naive, best) < 0.66, shipped
 
 
 def test_over_the_socket_a_wrong_build_gets_the_same_score(kernel):
