@@ -50,6 +50,7 @@ class JudgedExecute(Execute):
 
     def preprocess(self, nb, resources, km=None):
         """The notebook with the outputs of this run, and the judge's in the exercise cells."""
+        self._way = self._find_way()
         course = self.load_course()
         self.write_card(Path(resources["metadata"]["path"]), course)
         sitting = self.open_sitting(course, resources["nbgrader"]["student"])
@@ -216,15 +217,22 @@ class JudgedExecute(Execute):
             content["evalue"] = str(content.get("evalue"))[:1000]
         super().on_cell_executed(**kwargs)
 
-    # How a learner's kernel is started: these two methods alone decide it.
+    # How a learner's kernel is started: these three methods alone decide it.
 
-    def _kernel_manager(self, scratch: Path):
-        """The manager of a kernel that has not been started; ``self._way`` is how it will be shut in."""
-        kernel = self.create_kernel_manager()
-        kernel.connection_file = str(scratch / "kernel.json")
-        self._way = UNSAFE
+    def _find_way(self) -> str:
+        """How the notebook will be shut in. ``NoSandbox`` before anything is done, where it cannot be."""
         if self.unsafe_no_sandbox:
             self.log.warning(UNSAFE_NOTE)
+            return UNSAFE
+        from autograder.sandbox_warm import warm
+
+        return warm(tuple(self.ways)).way
+
+    def _kernel_manager(self, scratch: Path):
+        """The manager of a kernel that has not been started."""
+        kernel = self.create_kernel_manager()
+        kernel.connection_file = str(scratch / "kernel.json")
+        if self._way == UNSAFE:
             if os.name == "posix":
                 kernel.transport = (
                     "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
@@ -232,9 +240,7 @@ class JudgedExecute(Execute):
             return kernel
         from autograder.sandbox_client import CappedClient
         from autograder.sandbox_kernel import SandboxProvisioner
-        from autograder.sandbox_warm import warm
 
-        self._way = warm(tuple(self.ways)).way
         kernel.transport, kernel.client_factory = "ipc", CappedClient
         kernel.provisioner = SandboxProvisioner(
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
