@@ -276,7 +276,7 @@ def test_an_end_from_outside_is_a_failure_of_ours_and_the_next_run_goes_well(tmp
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["alone", "with-the-warm-one"])
-def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path, both):
+def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path, short, both):
     grading = textwrap.dedent(
         f"""
         import sys
@@ -290,7 +290,10 @@ def test_when_the_process_that_grades_is_killed_nothing_of_it_lives_on(tmp_path,
         run(lone, folder=Path({str(tmp_path)!r}))
         """
     )
-    process = subprocess.Popen([sys.executable, "-c", grading], stdout=subprocess.PIPE, text=True, cwd=REPO)
+    environment = {**os.environ, "TMPDIR": str(short)}  # a killed process leaves its folders
+    process = subprocess.Popen(
+        [sys.executable, "-c", grading], stdout=subprocess.PIPE, text=True, cwd=REPO, env=environment
+    )
     with process:
         keeper, kernel = map(int, process.stdout.readline().split())
         tree = list(sandbox_tree.processes(keeper))
