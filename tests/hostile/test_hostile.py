@@ -4,6 +4,7 @@ import hashlib
 import os
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ class Graded(JudgedExecute):
 
 
 @pytest.fixture
-def course(tmp_path, monkeypatch) -> Path:
+def course(tmp_path, monkeypatch) -> Iterator[Path]:
     """A course folder with a secret, a gradebook, another's submission; the canary is in each, and in the environment."""
     folder = tmp_path / "course"
     mine, other = (folder / "submitted" / name / "02-allocate" for name in ("ann", "bob"))
@@ -35,10 +36,11 @@ def course(tmp_path, monkeypatch) -> Path:
         path.write_text(CANARY)
     monkeypatch.setenv("GPULAB_COURSE_SECRET", CANARY)
     monkeypatch.setenv("GPULAB_COURSE", str(folder))
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    return folder
+    with tempfile.TemporaryDirectory(
+        prefix="short-"
+    ) as scratch:  # pytest's own is too long for a socket's path
+        monkeypatch.setattr(tempfile, "tempdir", scratch)
+        yield folder
 
 
 @pytest.fixture
@@ -124,4 +126,4 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
 
 def test_every_hostile_submission_says_what_it_tries_and_what_must_happen():
     assert [one.name for one in corpus() if not (one.head["Tries"] and one.head["Must"])] == []
-    assert len(corpus()) >= 20
+    assert len(corpus()) >= 60
