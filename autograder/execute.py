@@ -12,16 +12,10 @@ from pathlib import Path
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell, new_output
-<<<<<<< HEAD
-from nbgrader.preprocessors import Execute
-from traitlets import Bool, Dict, Float, Integer, List, Tuple, Unicode
+from traitlets import Bool, Dict, Float, List, Tuple, Unicode
 
 from autograder.better import counted
-=======
-from traitlets import Bool, Dict, Float, List
-
 from autograder.capped import CappedExecute
->>>>>>> sandbox
 from autograder.channel import printable
 from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
