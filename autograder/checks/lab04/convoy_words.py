@@ -21,6 +21,7 @@ QUESTIONS = {
     "other-head": "While request {head} ran, how many stood behind it? Is there one behind which more stood?",
     "arrived-while-it-ran": "You have those who came while request {head} ran. Who was there already when it began?",
     "everybody-who-waited": "Some of these did not wait while request {head} ran. Who stood there then?",
+    "everybody-after-it": "Some of these came when request {head} had ended. Which ones can it have kept waiting?",
     "chats-only": "Is a long request that stands behind {head} not in its convoy?",
     "other-convoy": "Look at the lane of request {head}: which other lanes are thin at some moment while it is thick?",
     "summaries-only": "Compare the ends of both pictures for the short ones too: is none of them answered later?",
