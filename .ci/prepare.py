@@ -30,7 +30,7 @@ PYTHON = os.path.join(VENV, *(("Scripts", "python.exe") if os.name == "nt" else 
 BEAT_S = 1.9
 EXTRAS = ("lab", "grade", "test")
 # What only the tests need: the compiler of the kernels, and what fits a cost model (the extra ``fit``).
-FOR_TESTS = "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'\nscipy>=1.13\npyarrow>=16\n"
+FOR_TESTS = "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'\nscipy>=1.13\npyarrow>=16\ndistributed>=2024.8\n"
 
 
 def main():

@@ -2,8 +2,9 @@
 
 A question is ``[serial, method, arguments, told]``: ``told`` are calls whose answers nobody needs, made first
 (a ``reclaim`` rides with the next ``place``). ``new`` may say how the object reads what it is told: with
-``"objects"`` as its second argument the mappings of later questions come as objects (``job.generated``). An answer is ``[serial, status, value]``. Nothing here is
-trusted by the judge: delete or patch it, and the worst outcome is one's own verdict.
+``"objects"`` as its second argument the mappings of later questions come as objects (``job.generated``), with
+``"view"`` it is a policy that sees an engine (``autograder.mirror``). An answer is ``[serial, status, value]``.
+Nothing here is trusted by the judge: delete or patch it, and the worst outcome is one's own verdict.
 """
 
 import _thread
@@ -26,6 +27,7 @@ TICK_SECONDS = 0.75  # two ticks inside one call interrupt it
 ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # one encoder: making it costs 10 µs
 _LONGEST_BITS = 4096  # of a whole number; Python itself writes no more than 4,300 digits
 _TEXT = 300  # characters of an exception that travel
+_OURS = ("gpulab", "autograder.answerer", "autograder.mirror")
 
 
 class Unsendable(Exception):
@@ -67,7 +69,7 @@ class Answerer:
             self._doing = method
             if method == "new":
                 self._read = opened if arguments[1:] == ["objects"] else _as_told
-                self._object = self._make(**arguments[0])
+                self._object = self._made(*arguments)
                 return "ok", None
             return "ok", plain(getattr(self._object, method)(*map(self._read, arguments)))
         except KeyboardInterrupt:
@@ -76,6 +78,13 @@ class Answerer:
             return "unsendable", _described(wrong, self._doing)
         except BaseException as wrong:  # SystemExit too
             return "raised", _described(wrong, self._doing)
+
+    def _made(self, settings: dict, reads: str = "") -> object:
+        if reads != "view":
+            return self._make(**settings)
+        from autograder.mirror import Mirrors  # serving takes 40 ms to import: only where it is asked for
+
+        return Mirrors(self._make, settings)
 
 
 def serve(path: str | Path, hello: list, make: Callable) -> bool:
@@ -160,7 +169,7 @@ def _described(wrong: BaseException, method: str) -> dict:
     trace = wrong.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code.co_filename
-        if file is None and _package(trace.tb_frame) not in ("gpulab", "autograder.answerer"):
+        if file is None and _package(trace.tb_frame) not in _OURS:
             file = code
         line = trace.tb_lineno if code == file else line
         trace = trace.tb_next

@@ -48,7 +48,8 @@ class Asker(ABC):
     def new(self, settings: dict, reads: str = "") -> None:
         """A fresh object of the learner's class, made with ``settings``. Raises ``AnswerFault``.
 
-        ``reads="objects"``: what it is asked about comes as objects (``job.generated``), not as mappings.
+        ``reads="objects"``: what it is asked about comes as objects (``job.generated``), not as mappings;
+        ``reads="view"``: it is made an engine and sees a ``View`` (``autograder.asked``).
         """
         self.ask("new", [settings, reads] if reads else [settings])
 

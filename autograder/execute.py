@@ -1,7 +1,9 @@
 """The notebook runs, the judge asks, and what the judge says becomes the output of the check cells."""
 
+import copy
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -10,11 +12,12 @@ from pathlib import Path
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell, new_output
-from nbgrader.preprocessors import Execute
-from traitlets import Bool, Dict, Float, Integer, List, Tuple, Unicode
+from traitlets import Bool, Dict, Float, List, Tuple, Unicode
 
 from autograder.better import counted
-from autograder.feedback import outputs_of
+from autograder.capped import CappedExecute
+from autograder.channel import printable
+from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
@@ -25,10 +28,8 @@ _KEPT = (
 )
 """The only variables of the instructor's environment that a learner's kernel gets to see."""
 
-_SHOWN = ("stream", "display_data", "execute_result", "error", "update_display_data")
 
-
-class JudgedExecute(Execute):
+class JudgedExecute(CappedExecute):
     """nbgrader's Execute with a judge beside the kernel.
 
     A locked grade cell whose grade id names an exercise gets its points and its feedback from the judge;
@@ -44,7 +45,6 @@ class JudgedExecute(Execute):
     """
 
     notebook_seconds = Float(300, help="Wall time after which no further cell is started.").tag(config=True)
-    cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
     limits = Dict(help="Fields of autograder.sandbox.Limits that differ from its defaults.").tag(config=True)
     ways = List(list(WAYS), help="Ways into a sandbox that are tried, in order.").tag(config=True)
     record = Tuple(
@@ -57,6 +57,7 @@ class JudgedExecute(Execute):
 
     def preprocess(self, nb, resources, km=None):
         """The notebook with the outputs of this run, and the judge's in the exercise cells."""
+        self._way = self._find_way()
         course = self.load_course()
         self.write_card(Path(resources["metadata"]["path"]), course)
         sitting = self.open_sitting(course, resources["nbgrader"]["student"])
@@ -87,11 +88,25 @@ class JudgedExecute(Execute):
 
         return exercises()
 
+    def builds(self, exercise: str) -> bool:
+        """Does the judge ask code in ``exercise``, which then has seen graded inputs?"""
+        from autograder.checks import exercises
+
+        found = exercises().get(exercise)
+        return found is not None and found.builds
+
     def alternatives(self) -> Mapping[str, str]:
         """Exercise to the one in whose place it may be done."""
         from autograder.checks import alternatives
 
         return alternatives()
+
+    def cell_seconds(self, exercise: str) -> int:
+        """How long the cell of ``exercise`` may run: as long as the judge talks with it, and no less than any cell."""
+        from autograder.checks import exercises
+
+        known = exercises().get(exercise)
+        return max(self.timeout, int(known.seconds)) if known else self.timeout
 
     def open_sitting(self, course, student: str):
         """The judge for one notebook of one learner: ``path``, ``open``, ``close``, ``end``."""
@@ -112,7 +127,7 @@ class JudgedExecute(Execute):
         self._stopped = ""
         self.shutdown_kernel = "immediate"  # nothing a learner's code does at exit is waited for
         self.km = self._kernel_manager(scratch)
-        known, verdicts = self.exercises(), {}
+        known, verdicts, seen = self.exercises(), {}, None
         deadline = time.monotonic() + self.notebook_seconds
         with self.setup_kernel(env=self._kernel_environment(sitting.path, scratch)):
             if self._way != UNSAFE:
@@ -121,16 +136,28 @@ class JudgedExecute(Execute):
                 exercise = graded_exercise(cell)
                 if not self._stopped and time.monotonic() > deadline:
                     self._stopped = f"the notebook had run for {self.notebook_seconds:.0f} s before this cell"
+                if exercise in known and seen is None and self.builds(exercise):
+                    seen = [copy.deepcopy(before.get("outputs")) for before in nb.cells[:index]]
+                if seen is not None:
+                    cell.metadata["tags"] = [*cell.metadata.get("tags", []), SEEN]
                 if exercise in known:
                     sitting.overheard = self._recorder() if exercise == self.record[0] else None
                     sitting.open(exercise)
+                    usual, self.timeout = self.timeout, self.cell_seconds(exercise)
                     self._run_cell(cell, index)
+                    self.timeout = usual
                     notes = self._note(cell)
                     if not sitting.heard and not self._stopped:
                         notes = f"{notes} {self._ask_without_code(exercise, index)}".strip()
-                    verdicts[index] = sitting.close(), notes
+                    score = sitting.close()
+                    verdicts[index] = score, f"{notes} {self._limit_behind(score.text)}".strip()
                 elif "watch" not in cell.metadata.get("tags", []):
                     self._run_cell(cell, index)
+        for cell, outputs in zip(
+            nb.cells, seen or (), strict=False
+        ):  # a display can be updated from a later cell
+            if outputs is not None:
+                cell.outputs = outputs
         return verdicts
 
     def _recorder(self) -> Callable[[str, str], None]:
@@ -152,7 +179,7 @@ class JudgedExecute(Execute):
             return
         self._limit = ""
         if not self._stopped:
-            self._chars = 0
+            self.begin_count()
             try:
                 self.execute_cell(cell, index, store_history=True)
                 self._tell_limits(cell)
@@ -181,6 +208,13 @@ class JudgedExecute(Execute):
             why = Limits(**self.limits).ended(reason)
             return f"the sandbox ended the notebook while cell {index + 1} was running, because {why}"
         return f"the kernel ended while cell {index + 1} was running"
+
+    def _limit_behind(self, text: str) -> str:
+        """The limit that the learner's code met while the judge asked it; '' if none. ``text``: of the feedback."""
+        raised = re.search(r"raised (\w+)(?:: (.*))?", text)
+        return (
+            Limits(**self.limits).told(raised[1], raised[2] or "") if raised and self._way != UNSAFE else ""
+        )
 
     def _tell_limits(self, cell) -> None:
         """Say below an exception that comes of a limit which limit that is."""
@@ -211,57 +245,45 @@ class JudgedExecute(Execute):
             notes.append(UNSAFE_NOTE)
         if self._limit:
             notes.append(self._limit)
+        left_out = getattr(self.km.provisioner, "left_out", ()) if self.km else ()
+        if left_out:
+            names = ", ".join(printable(name, 60) for name in left_out)
+            notes.append(f"Too large for grading, or no plain file, and so not there: {names}.")
         if self._stopped:
             notes.append(f"The run of this notebook stopped early: {self._stopped}.")
         if "restored" in cell.metadata.get("tags", []):
             notes.append("This check cell was missing in what was handed in and has been put back.")
         return " ".join(notes)
 
-    def process_message(self, msg, cell, cell_index):
-        """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
-        kind = msg["msg_type"]
-        if kind in _SHOWN or kind.startswith("comm"):
-            before, self._chars = self._chars, self._chars + len(str(msg["content"]))
-            if self._chars > self.cell_output_chars:
-                if before > self.cell_output_chars:
-                    return None
-                cut = f"\n... more than {self.cell_output_chars:,} characters of output: cut here\n"
-                msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": cut}}
-                msg["header"] = {**msg["header"], "msg_type": "stream"}
-        return super().process_message(msg, cell, cell_index)
+    # How a learner's kernel is started: these three methods alone decide it.
 
-    def on_cell_executed(self, **kwargs):
-        """As nbgrader's; of an error that only the reply tells no more than a cell may show."""
-        content = kwargs["execute_reply"]["content"]
-        if len(str(content)) > self.cell_output_chars:
-            content["traceback"] = ["... a longer traceback than a cell may show"]
-            content["evalue"] = str(content.get("evalue"))[:1000]
-        super().on_cell_executed(**kwargs)
-
-    # How a learner's kernel is started: these two methods alone decide it.
-
-    def _kernel_manager(self, scratch: Path):
-        """The manager of a kernel that has not been started; ``self._way`` is how it will be shut in."""
-        kernel = self.create_kernel_manager()
-        kernel.connection_file = str(scratch / "kernel.json")
-        self._way = UNSAFE
+    def _find_way(self) -> str:
+        """How the notebook will be shut in. ``NoSandbox`` before anything is done, where it cannot be."""
         if self.unsafe_no_sandbox:
             self.log.warning(UNSAFE_NOTE)
+            return UNSAFE
+        from autograder.sandbox_warm import warm
+
+        return warm(tuple(self.ways)).way
+
+    def _kernel_manager(self, scratch: Path):
+        """The manager of a kernel that has not been started."""
+        kernel = self.create_kernel_manager()
+        kernel.connection_file = str(scratch / "kernel.json")
+        if self._way == UNSAFE:
             if os.name == "posix":
-                kernel.transport = (
-                    "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
-                )
+                kernel.transport = "ipc"  # sockets in a folder of our own; TCP ports are open to all here
             return kernel
         from autograder.sandbox_client import CappedClient
         from autograder.sandbox_kernel import SandboxProvisioner
-        from autograder.sandbox_warm import warm
 
-        self._way = warm(tuple(self.ways)).way
         kernel.transport, kernel.client_factory = "ipc", CappedClient
         kernel.provisioner = SandboxProvisioner(
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel
         )
         kernel.provisioner.limits, kernel.provisioner.ways = Limits(**self.limits), tuple(self.ways)
+        places = Places.found()
+        kernel.provisioner.hidden = places.course, places.labs, places.exchange
         return kernel
 
     def _kernel_environment(self, judge: str, scratch: Path) -> dict[str, str]:

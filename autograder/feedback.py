@@ -1,5 +1,6 @@
 """What a learner reads: the judge's words in the check cells, and the page they stand on."""
 
+import builtins
 import html
 import re
 
@@ -51,6 +52,33 @@ def outputs_of(score, points: float, note: str = "", grade: float | None = None)
     )
     number = new_output("execute_result", data={"text/plain": f"{grade:.6g}"}, execution_count=None)
     return [shown, number]
+
+
+SEEN = "graded-inputs-seen"
+"""Tag of a cell that ran when the learner's code had been asked about graded inputs."""
+_LEFT_OUT = "What this cell showed is left out here: by then your code had seen inputs that are graded."
+
+
+class HideGradedInputs(NbGraderPreprocessor):
+    """What a learner's code showed after it had been asked about graded inputs, out of the feedback page.
+
+    It may hold them, and the page is the only thing that comes back from grading. Of an error its kind is left when it
+    is one of Python's own; the judge's words stay.
+    """
+
+    display_data_priority = List(config=True)
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        """The cell with a sentence in the place of what it showed."""
+        outputs = cell.get("outputs", [])
+        judged = any("exercise" in output.get("metadata", {}).get("gpulab", {}) for output in outputs)
+        if SEEN not in cell.metadata.get("tags", []) or judged or not outputs:
+            return cell, resources
+        kinds = [output.ename for output in outputs if output.output_type == "error"]
+        named = [kind for kind in kinds if isinstance(getattr(builtins, kind, None), type)]
+        ended = f" It ended with {named[0] if named else 'an exception'}." if kinds else ""
+        cell.outputs = [new_output("stream", name="stdout", text=f"{_LEFT_OUT}{ended}\n")]
+        return cell, resources
 
 
 class HideHiddenTests(ClearHiddenTests):

@@ -19,7 +19,7 @@ from random import Random
 from typing import final
 
 from autograder.answerer import PACKET_BYTES
-from autograder.channel import Asker, OverSocket
+from autograder.channel import CHECK_SECONDS, Asker, OverSocket
 from autograder.course import Course
 from autograder.sandbox_tree import belongs
 from autograder.verdict import Commitments, Score
@@ -34,6 +34,7 @@ class Exercise(ABC):
     instead_of: str = ""  # the exercise in whose place it may be done: the better counts, and stands there
     builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
     function: str = ""
+    seconds: float = CHECK_SECONDS  # that all questions of one check may take together
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     choices: tuple[str, ...] = ()  # what a prediction is chosen from; without them it is a number
@@ -227,7 +228,7 @@ class Sitting:
                 return
             self._judged.add(name)
             try:
-                asker = OverSocket(connection) if exercise.builds else None
+                asker = OverSocket(connection, exercise.seconds) if exercise.builds else None
                 if asker is not None:
                     asker.overheard = self.overheard
                 self._score = exercise.grade(self.course, said, asker)

@@ -101,9 +101,12 @@ def readable() -> list[str]:
     return [path for path in dict.fromkeys(found) if Path(path).exists()]
 
 
-def hidden() -> list[str]:
-    """What is taken out of ``readable()`` again: the references, that is, the solutions."""
-    return [str(path) for path in [_PACKAGES / "autograder" / "references"] if path.is_dir()]
+def hidden(shown: list[str], others: list[str]) -> list[str]:
+    """What is taken out of ``shown`` again: the references, that is, the solutions, and those of ``others`` in it."""
+    found = [str(_PACKAGES / "autograder" / "references"), *others]
+    return [
+        path for path in found if Path(path).is_dir() and any(path.startswith(f"{top}/") for top in shown)
+    ]
 
 
 def why_not_here() -> str:

@@ -24,14 +24,16 @@ def attempt() -> str:
     program = shutil.which("bwrap")
     if program is None:
         return "not installed"
-    request = {"folder": "/usr", "judge": "", "readable": [], "limits": {"disk_bytes": 2**20}}
+    shown = readable()
+    request = {"readable": shown, "hidden": hidden(shown, []), "folder": "/usr", "judge": ""}
+    request["limits"] = {"disk_bytes": 2**20}
     command = [program, *_walls(request), "--", sys.executable, "-c", ""]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else tried.stderr.strip() or f"ended with {tried.returncode}"
 
 
-def start(request: dict, listening: list[int]) -> tuple[int, int]:
-    """Start the kernel of ``request``: the process to wait for, and the kernel's own, once it takes messages.
+def start(request: dict, listening: list[int]) -> tuple[int, int, list[str]]:
+    """Start the kernel of ``request``: the process to wait for, the kernel's own, and what of the folder did not fit.
 
     Raises:
         OSError: it did not come up; nothing is left over.
@@ -51,14 +53,14 @@ def start(request: dict, listening: list[int]) -> tuple[int, int]:
                 kernel = json.load(words)["child-pid"]
             ours.send(json.dumps(request).encode())
             said = ours.recv(4096).decode()
-            if said != "up":
+            if not said.startswith("["):
                 raise OSError(said or "the process in bubblewrap ended before it was up")
         except Exception as failure:
             started.kill()
             started.wait()
             raise OSError(str(failure)) from None
         started.returncode = 0  # waited for by its number
-        return started.pid, kernel
+        return started.pid, kernel, json.loads(said)
 
 
 def exit_code(code: int) -> int:
@@ -70,27 +72,18 @@ def _walls(request: dict) -> list[str]:
     size = str(request["limits"]["disk_bytes"])
     words = ["--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--clearenv"]
     words += ["--uid", str(sandbox_walls.INSIDE), "--gid", str(sandbox_walls.INSIDE)]
-    words += [
-        "--setenv",
-        "PYTHONPATH",
-        os.pathsep.join(_imports()),
-        "--setenv",
-        "PYTHONSAFEPATH",
-        "1",
-        "--setenv",
-        "HOME",
-        NOTEBOOK,
-    ]
-    for name in ("LANG", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONNOUSERSITE"):
-        words += ["--setenv", name, os.environ[name]] if name in os.environ else []
-    for path in sandbox_walls.uncovered([*readable(), *request["readable"]]):
+    own = {"PYTHONPATH": os.pathsep.join(_imports()), "PYTHONSAFEPATH": "1", "HOME": NOTEBOOK}
+    taken = ("LANG", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONNOUSERSITE")
+    for name, value in ({name: os.environ[name] for name in taken if name in os.environ} | own).items():
+        words += ["--setenv", name, value]
+    for path in ("/tmp", NOTEBOOK):
+        words += ["--size", size, "--tmpfs", path]
+    for path in sandbox_walls.uncovered(request["readable"]):
         link = os.path.islink(path)
         words += ["--symlink", os.readlink(path), path] if link else ["--ro-bind", path, path]
-    for path in hidden():
+    for path in request["hidden"]:
         words += ["--tmpfs", path, "--remount-ro", path]
-    words += ["--proc", "/proc", "--dev", "/dev"]
-    for path in ("/dev/shm", "/tmp", NOTEBOOK):
-        words += ["--size", size, "--tmpfs", path]
+    words += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     words += ["--ro-bind", request["folder"], _HANDED_IN]
     words += ["--bind", request["judge"], JUDGE] if request["judge"] else []
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", NOTEBOOK]
@@ -112,12 +105,12 @@ def main(numbers: list[str]) -> None:
         request = json.loads(judge.recv(2**20))
         os.dup2(os.open(os.devnull, os.O_RDWR), 2)
         try:
-            sandbox_walls.copy_in(_HANDED_IN, NOTEBOOK, request["limits"]["disk_bytes"] // 2)
+            left_out = sandbox_walls.copy_in(_HANDED_IN, NOTEBOOK, request["limits"]["disk_bytes"] // 2)
             sandbox_inside.warm()
             sandbox_walls.limit(request["limits"])
 
             def up() -> None:
-                judge.send(b"up")
+                judge.send(json.dumps(left_out[:20]).encode())
                 judge.close()
 
             sandbox_inside.run(request, listening, up)

@@ -7,6 +7,7 @@ the one for every kernel.
 import asyncio
 import json
 import os
+import secrets
 import select
 import signal
 import socket
@@ -16,28 +17,37 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning import LocalProvisioner
+from jupyter_core.paths import jupyter_runtime_dir
 
 from autograder.sandbox import JUDGE, WAYS, Limits, SandboxFailed
 from autograder.sandbox_inside import CHANNELS
 from autograder.sandbox_warm import OWN, TAKEN, forget_warm, warm
+
+_LONGEST_PATH = 107  # bytes, unix(7)
 
 
 class SandboxProvisioner(LocalProvisioner):
     """Starts a kernel behind walls of its own and ends it with everything it has started.
 
     Attributes:
-        limits: what it may take. ways: which ways into a sandbox are tried. root_pid: its first process.
+        limits: what it may take. ways: which ways into a sandbox are tried. hidden: folders that it must not
+        see even where they lie in one that all can read. root_pid: its first process.
         reason: afterwards, why it was ended: memory, processes, cpu; outside (by somebody else), lost (with
-        the warm process); asked; '' when it ended by itself.
+        the warm process); asked; '' when it ended by itself. cpu_seconds: afterwards, what it had used.
+        left_out: what of the learner's folder is not there, since it did not fit or was no plain file.
     """
 
     limits: Limits = Limits()
     ways: tuple[str, ...] = WAYS
+    hidden: tuple[Path, ...] = ()
+    left_out: tuple[str, ...] | list[str] = ()
     reason = ""
+    cpu_seconds = 0.0
     exit_code: int | None = None
     root_pid = 0
     _line: socket.socket | None = None
     _pidfd = -1
+    _asked = False  # to end, from here
 
     @property
     def has_process(self) -> bool:
@@ -49,12 +59,17 @@ class SandboxProvisioner(LocalProvisioner):
         kernel = self.parent
         if kernel.transport != "ipc":
             kernel.transport, kernel.cache_ports = "ipc", False
+            if not kernel.connection_file:
+                os.makedirs(jupyter_runtime_dir(), mode=0o700, exist_ok=True)
+                kernel.connection_file = os.path.join(
+                    jupyter_runtime_dir(), f"kernel-{secrets.token_hex(4)}.json"
+                )
             kernel.ip = os.path.splitext(os.path.abspath(kernel.connection_file))[0] + "-ipc"
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Mapping[str, Any]:
         """Start the kernel; of ``cmd`` only the options after the connection file are kept."""
-        self.exit_code, self.reason = None, ""  # a restarted one begins anew
+        self.exit_code, self.reason, self._asked = None, "", False  # a restarted one begins anew
         environment = kwargs.get("env") or {}
         connection = {
             name: value.decode() if isinstance(value, bytes) else value
@@ -67,6 +82,7 @@ class SandboxProvisioner(LocalProvisioner):
             "readable": [os.path.realpath(environment["GPULAB_DATA"])]
             if "GPULAB_DATA" in environment
             else [],
+            "hidden": [os.path.realpath(path) for path in self.hidden],
             "limits": self.limits.as_json(),
             "cpus": sorted(os.sched_getaffinity(0)),
             "connection": connection,
@@ -74,14 +90,16 @@ class SandboxProvisioner(LocalProvisioner):
         }
         listening = [_listen(f"{connection['ip']}-{connection[name]}") for name in CHANNELS]
         try:
-            self._line, self.root_pid, self._pidfd = self._launch(request, listening)
+            self._line, self.root_pid, self._pidfd, self.left_out = self._launch(request, listening)
         finally:
             for one in listening:
                 one.close()
         self.pid = self.root_pid
         return self.connection_info
 
-    def _launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
+    def _launch(
+        self, request: dict, listening: list[socket.socket]
+    ) -> tuple[socket.socket, int, int, list[str]]:
         try:
             return warm(self.ways).launch(request, listening)
         except OSError:  # somebody has ended it since: once more with a new one
@@ -103,7 +121,8 @@ class SandboxProvisioner(LocalProvisioner):
             except OSError:
                 text = b""
             said = json.loads(text) if text else {"ended": -signal.SIGKILL, "reason": "lost"}
-            self.exit_code, self.reason = said["ended"], said["reason"]
+            self.exit_code, self.reason = said["ended"], "asked" if self._asked else said["reason"]
+            self.cpu_seconds = said.get("cpu_seconds", 0.0)
             self._signal(signal.SIGKILL)  # where the warm process went first
         return self.exit_code
 
@@ -124,10 +143,14 @@ class SandboxProvisioner(LocalProvisioner):
 
     async def kill(self, restart: bool = False) -> None:
         """End the kernel, and with it everything in its pid namespace."""
-        self._signal(signal.SIGKILL)
+        self._end()
 
     async def terminate(self, restart: bool = False) -> None:
         """As ``kill``: nothing that a learner's code does at its end is waited for."""
+        self._end()
+
+    def _end(self) -> None:
+        self._asked = True
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -158,6 +181,8 @@ def _inside(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _listen(path: str) -> socket.socket:
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise SandboxFailed(f"no socket can have a path as long as {path}: set TMPDIR to a shorter folder")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(path)
     listening.listen(64)

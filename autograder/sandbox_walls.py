@@ -131,7 +131,8 @@ def copy_in(source: str, target: str, most_bytes: int) -> list[str]:
     left_out, room = [], most_bytes
     for folder, folders, files in os.walk(source):
         below = os.path.relpath(folder, source)
-        for name in [*folders, *files]:
+        folders.sort()  # what fits must not depend on how a disk lists it
+        for name in sorted([*folders, *files]):
             old, new = os.path.join(folder, name), os.path.join(target, below, name)
             kind = os.lstat(old)
             with suppress(FileExistsError):
@@ -153,10 +154,9 @@ def lock(limits: dict[str, int]) -> None:
     with suppress(OSError):  # no user namespace in here, so no way to have such rights again
         Path("/proc/sys/user/max_user_namespaces").write_text("0")
     if os.geteuid() == 0:
-        for path in _WRITABLE:
-            for folder, folders, files in os.walk(path):
-                for name in ["", *folders, *files]:
-                    os.chown(os.path.join(folder, name), INSIDE, INSIDE, follow_symlinks=False)
+        for folder, folders, files in os.walk(NOTEBOOK):
+            for name in ["", *folders, *files]:
+                os.chown(os.path.join(folder, name), INSIDE, INSIDE, follow_symlinks=False)
         os.setgroups([])
         os.setresgid(INSIDE, INSIDE, INSIDE)
         os.setresuid(INSIDE, INSIDE, INSIDE)

@@ -59,8 +59,10 @@ class Warm:
         who = "nobody" if os.geteuid() == 0 and self.way == NAMESPACES else "you, without your rights"
         return f"Learners' code is shut in by {self.way}, {landlock}; outside it counts as {who}."
 
-    def launch(self, request: dict, listening: list[socket.socket]) -> tuple[socket.socket, int, int]:
-        """Start a kernel: the line on which its end is told, its pid and its pidfd.
+    def launch(
+        self, request: dict, listening: list[socket.socket]
+    ) -> tuple[socket.socket, int, int, list[str]]:
+        """Start a kernel: the line on which its end is told, its pid, its pidfd, what of its folder did not fit.
 
         Raises:
             OSError: the warm process has ended. SandboxFailed: it could not start the kernel.
@@ -81,7 +83,7 @@ class Warm:
             line.close()
             raise
         line.setblocking(False)
-        return line, said["started"], descriptors[0]
+        return line, said["started"], descriptors[0], said["left_out"]
 
     def close(self) -> None:
         """End the warm process and every kernel it has started."""

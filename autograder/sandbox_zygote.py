@@ -24,7 +24,7 @@ from autograder.sandbox import BUBBLEWRAP, NAMESPACES, NOTEBOOK, hidden, readabl
 from autograder.sandbox_tree import overrun
 
 REQUEST_BYTES = 128 * 1024
-_SECONDS = 20.0  # for a step that takes milliseconds
+_SECONDS = 60.0  # for a step that takes milliseconds
 _WATCH_MS, _IDLE_MS = 200, 2000  # how often is looked after kernels; after the process that grades
 
 
@@ -72,13 +72,13 @@ def _try_namespaces() -> str:
     limits = {"disk_bytes": 2**20}
     request = {
         "readable": readable(),
-        "hidden": hidden(),
+        "hidden": hidden(readable(), []),
         "folder": "/nowhere",
         "judge": "",
         "limits": limits,
     }
     try:
-        pid = enter(request, lambda up: up())
+        pid, _ = enter(request, lambda up: up())
     except OSError as refusal:
         return str(refusal)
     os.waitpid(pid, 0)
@@ -117,9 +117,11 @@ def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool
     line = socket.socket(fileno=descriptors[0])
     listening = descriptors[1:]
     request = json.loads(text)
+    request["readable"] += readable()
+    request["hidden"] = hidden(request["readable"], request["hidden"])
     try:
         start = _start if way == NAMESPACES else sandbox_bwrap.start
-        waited_for, pid = start(request, listening)
+        waited_for, pid, left_out = start(request, listening)
         pidfd = os.pidfd_open(pid)
     except Exception as refusal:
         _say(line, {"refused": f"{type(refusal).__name__}: {refusal}"})
@@ -127,27 +129,28 @@ def _take(control: socket.socket, way: str, running: dict[int, Running]) -> bool
     else:
         running[pidfd] = Running(line, pid, pidfd, waited_for, request["limits"])
         with suppress(OSError):
-            socket.send_fds(line, [json.dumps({"started": pid}).encode()], [pidfd])
+            socket.send_fds(line, [json.dumps({"started": pid, "left_out": left_out}).encode()], [pidfd])
     finally:
         for number in listening:
             os.close(number)
     return True
 
 
-def _start(request: dict, listening: list[int]) -> tuple[int, int]:
-    request |= {"readable": readable() + request["readable"], "hidden": hidden()}
+def _start(request: dict, listening: list[int]) -> tuple[int, int, list[str]]:
 
     def become_kernel(up: Callable[[], None]) -> None:
         sandbox_walls.lock(request["limits"])
         os.chdir(NOTEBOOK)
         sandbox_inside.run(request, listening, up)
 
-    pid = enter(request, become_kernel, keep=listening)
-    return pid, pid
+    pid, left_out = enter(request, become_kernel, keep=listening)
+    return pid, pid, left_out
 
 
-def enter(request: dict, inside: Callable, keep: list[int] = ()) -> int:
-    """Build the walls in a child and call ``inside`` there; its pid, once ``inside`` has called what it is given.
+def enter(request: dict, inside: Callable, keep: list[int] = ()) -> tuple[int, list[str]]:
+    """Build the walls in a child and call ``inside`` there.
+
+    Once ``inside`` has called what it is given: the pid, and what did not fit of the learner's folder.
 
     Raises:
         OSError: a step was refused; nothing is left over.
@@ -167,7 +170,7 @@ def enter(request: dict, inside: Callable, keep: list[int] = ()) -> int:
         os.waitpid(middle, 0)
         middle = 0
         ours.send(b"go on")
-        _expect(ours, "up")
+        left_out = json.loads(_expect(ours, "["))
     except BaseException:
         for number in filter(None, (middle, pid)):
             with suppress(OSError):
@@ -176,7 +179,7 @@ def enter(request: dict, inside: Callable, keep: list[int] = ()) -> int:
         raise
     finally:
         ours.close()
-    return pid
+    return pid, left_out
 
 
 def _expect(channel: socket.socket, word: str) -> str:
@@ -190,7 +193,7 @@ def _in_child(request: dict, inside: Callable, channel: socket.socket, keep: lis
     """The child, which makes the namespaces, and its child, which lives in them. Never returns."""
 
     def up() -> None:
-        channel.send(b"up")
+        channel.send(json.dumps(left_out[:20]).encode())
         channel.close()
 
     try:
@@ -205,7 +208,7 @@ def _in_child(request: dict, inside: Callable, channel: socket.socket, keep: lis
             os._exit(0)
         channel.recv(16)
         os.dup2(0, 2)  # not a line of a learner's on the terminal of whoever grades
-        sandbox_walls.build(request)
+        left_out = sandbox_walls.build(request)
         inside(up)
         os._exit(0)
     except BaseException as failure:

@@ -19,6 +19,7 @@ from autograder.grading import Graded, Task, grade_alone
 
 ATTEMPTS = 2
 """How often a submission is tried when *we* fail; a learner's failure is a mark and no reason to try again."""
+_CONNECT_SECONDS = 10
 
 
 @final
@@ -137,12 +138,25 @@ def _settle(parent: int, counter) -> None:
 
 
 def _dask(address: str) -> Callable[[], Executor]:
-    def opened() -> Executor:
+    return lambda: _Cluster(address)
+
+
+@final
+class _Cluster(Executor):
+    """The workers behind a Dask scheduler."""
+
+    def __init__(self, address: str) -> None:
         from distributed import Client
 
-        return Client(address).get_executor(pure=False)
+        self._client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        self._executor = self._client.get_executor(pure=False)
 
-    return opened
+    def submit(self, play: Callable, /, *arguments: object, **named: object) -> Future:
+        return self._executor.submit(play, *arguments, **named)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._executor.shutdown(wait=wait)
+        self._client.close()
 
 
 def _told(wrong: BaseException) -> str:

@@ -42,6 +42,8 @@ def message(exercise: Exercise, course: Course) -> str:
     heard = "\n".join(f"judge: {question}\nyou:   {reply}" for question, reply in spoken)
     made = questions[0][2][0] if questions[0][1] == "new" else {}
     with_what = f" Your class is made with {', '.join(f'`{name}`' for name in made)}." if made else ""
+    if questions[0][2][1:] == ["view"]:
+        with_what += " Your `decide` never sees these lists: they keep up a view like that of the engine, which it gets."
     form = "What stands behind `you` shows the form of an answer; its values need not be right."
     order = "A question is [serial, method, arguments, told]: the calls in `told` are made first."
     return f"{heard}\n{order}{with_what}\n{form}"

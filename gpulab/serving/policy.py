@@ -56,6 +56,11 @@ class JobView:
         return self._job.request.predicted_tokens
 
     @property
+    def shareable_blocks(self) -> int:
+        """Full blocks of its prompt that others may share; 0: none."""
+        return len(self._job.request.prefix)
+
+    @property
     def deadline_ns(self) -> int:
         """When its first token is promised; 0: no promise."""
         promised = self._job.request.first_token_ns

@@ -103,10 +103,14 @@ def plays(exercise: str, answer: str, first: int, count: int) -> list[Played]:
 
 
 def draw_nothing() -> None:
-    """For a process that only judges: drawing takes longer."""
+    """For a process that only judges: drawing takes longer, and so does playing a plan again."""
+    from remembered import reached
+
+    from autograder.checks.lab07 import planning
     from gpulab.report import charts
 
     charts.memory_map = charts.lanes = lambda *_, **__: None
+    planning.reached = reached
 
 
 def section(sheet: Sheet, played: dict[str, list[Played]]) -> str:

@@ -10,6 +10,7 @@ The head is comment lines ``# Name: value``:
     Limits        fields of Limits, as JSON
     Timeout       seconds for a cell
     Link          "name -> target": a link in what was handed in
+    Large, Pipe   the name of a file of 2 MB, of a named pipe, in what was handed in
 
 Cells are divided by ``# %%``. @COURSE@, @REPO@, @PID@, @PORT@ and @SOCKET@ stand for what an attacker can at best know:
 the course's folder, the repository, the process that grades, a port and a socket on which that process listens.
@@ -25,7 +26,7 @@ from pathlib import Path
 from nbformat.v4 import new_code_cell, new_notebook
 
 FOLDER = Path(__file__).parent / "submissions"
-NAMES = ("Tries", "Must", "Points", "Together", "Says", "Note", "Limits", "Timeout", "Link")
+NAMES = ("Tries", "Must", "Points", "Together", "Says", "Note", "Limits", "Timeout", "Link", "Large", "Pipe")
 CANARY = "canary-4f1c"
 """In every secret of the course; attackers write it in two pieces, so that only what they read can contain it."""
 

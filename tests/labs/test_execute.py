@@ -1,14 +1,16 @@
 """One notebook of one learner: points come from the judge, and nothing in it can stop the run."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from nbgrader.utils import determine_grade
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
+from autograder.feedback import SEEN, HideGradedInputs
 from autograder.sandbox_warm import warm
 
 
@@ -64,6 +66,9 @@ class Run(JudgedExecute):
     def alternatives(self):
         return {"90.victim": "90.deadline"}
 
+    def builds(self, exercise):
+        return exercise in self.asking
+
     def open_sitting(self, course, student):
         return self.sitting
 
@@ -72,9 +77,10 @@ class Run(JudgedExecute):
 def run(tmp_path):
     """Runs sources as one notebook: a function of the cells and the judge's points."""
 
-    def run(cells: list, points: dict[str, float], **settings):
+    def run(cells: list, points: dict[str, float], builds: Collection[str] = (), **settings):
         nb = new_notebook(cells=cells)
         execute = Run(**settings)
+        execute.asking = builds
         execute.sitting = FakeSitting(points)
         resources = {"nbgrader": {"student": "ann"}, "metadata": {"path": str(tmp_path)}}
         try:
@@ -286,3 +292,45 @@ def test_what_was_predicted_counts_though_the_build_cell_has_an_error(broken, ch
     told = nb.cells[2].outputs[0]
     assert told.metadata["gpulab"]["points"] == 0.6
     assert "none of your code reached the judge" in "".join(str(output) for output in nb.cells[2].outputs)
+
+
+SHOW_EARLY = "from IPython.display import display\nplace = display('early', display_id='place')"
+SHOW_LATE = "place.update('graded 4711')\nprint('graded 4711')"
+
+
+def test_what_shows_after_code_was_asked_is_marked_and_cannot_change_what_showed_before(run, check):
+    nb = run(
+        [
+            new_code_cell(SHOW_EARLY),
+            check("90-reading", "pass"),
+            new_code_cell("print('between')"),
+            check("90-build", "place.update('graded 4711')"),
+            new_code_cell(SHOW_LATE),
+        ],
+        {"90.reading": 1.0, "90.build": 1.0},
+        builds={"90.build"},
+    )
+    assert [SEEN in cell.metadata.get("tags", []) for cell in nb.cells] == [False, False, False, True, True]
+    assert [shown(cell) for cell in nb.cells[:3:2]] == ["'early'", "between\n"]
+    assert "4711" in shown(nb.cells[4])  # the instructor sees it
+
+
+def test_the_page_leaves_out_what_may_hold_graded_inputs_and_keeps_the_judges_words():
+    hide = HideGradedInputs().preprocess_cell
+    text = new_output("stream", text="graded 4711")
+    error = new_output("error", ename="ValueError", evalue="4711", traceback=["4711"])
+    odd = new_output("error", ename="E4711", evalue="", traceback=[])
+    judged = new_output(
+        "display_data", data={"text/plain": "2 of 3"}, metadata={"gpulab": {"exercise": "90.build"}}
+    )
+    cases = {"": [text], "It ended with ValueError.": [text, error], "It ended with an exception.": [odd]}
+    for said, outputs in cases.items():
+        cell = new_code_cell("x", outputs=outputs, metadata={"tags": [SEEN]})
+        (left,) = hide(cell, {}, 0)[0].outputs
+        assert "4711" not in left.text and left.text.strip().endswith(said or "are graded.")
+    for cell in (
+        new_code_cell("x", outputs=[text]),
+        new_code_cell("x", outputs=[judged], metadata={"tags": [SEEN]}),
+        new_code_cell("x", metadata={"tags": [SEEN]}),
+    ):
+        assert hide(cell, {}, 0)[0].outputs == cell.outputs

@@ -122,7 +122,7 @@ def test_a_connection_that_says_nothing_does_not_keep_the_next_one_out(sitting):
 
 def test_once_a_process_is_expected_nobody_else_is_listened_to(sitting):
     sitting.open("02.strand")
-    with subprocess.Popen(["sleep", "60"]) as stranger:
+    with subprocess.Popen(["sleep", "10"]) as stranger:
         sitting.expect(stranger.pid)
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             spoken(sitting, ["02.strand", {}])

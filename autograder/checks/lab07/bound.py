@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import final
 
 from autograder.checks.lab07.case import DEVICES, TOKEN_BUDGET, WEIGHTS, Case
+from gpulab.report.metrics import Slo
 from gpulab.serving.cost import StepCost
 from gpulab.serving.policies.choosing import chunks, relieve
 from gpulab.serving.policy import JobView, Policy, View
@@ -23,17 +24,16 @@ def work_ps(request: Request, cost: StepCost) -> int:
     )
 
 
-def due_ns(request: Request, case: Case) -> int:
+def due_ns(request: Request, slo: Slo) -> int:
     """When the promise to ``request`` is broken if it is not done."""
-    slo = case.promises[request.tenant]
     if slo.latency_ns is not None:
         return request.arrival_ns + slo.latency_ns
     return request.arrival_ns + slo.ttft_ns + slo.tpot_ns * (request.output_tokens - 1)
 
 
-def keeps_alone(request: Request, case: Case) -> bool:
+def keeps_alone(request: Request, slo: Slo, cost: StepCost) -> bool:
     """Would ``request`` keep its promise on a device of its own, without a host?"""
-    cost, slo, at_ps, done = case.cost, case.promises[request.tenant], 0, 0
+    at_ps = done = 0
     while done < request.prompt_tokens:
         chunk = min(TOKEN_BUDGET, request.prompt_tokens - done)
         at_ps += cost.step_ps(chunk, 0, chunk * (2 * done + chunk))
@@ -51,17 +51,26 @@ def bound(trace: Trace, case: Case, devices: int = DEVICES) -> Fraction:
     Fluid: requests may be split, wait for nobody and know the future; the last one counts in part. The time runs from 0
     to the last deadline. A request's weight is its tenant's over the number of its requests.
     """
-    counts = {tenant: sum(request.tenant == tenant for request in trace) for tenant in WEIGHTS}
-    weights = {tenant: Fraction(WEIGHTS[tenant], max(1, counts[tenant])) for tenant in WEIGHTS}
-    left = devices * 1000 * max((due_ns(request, case) for request in trace), default=0)
-    able = [(work_ps(r, case.cost), weights[r.tenant]) for r in trace if keeps_alone(r, case)]
-    # A tenant that sent nothing keeps every promise.
-    total = sum((Fraction(WEIGHTS[tenant]) for tenant in WEIGHTS if not counts[tenant]), Fraction(0))
-    for work, weight in sorted(able, key=lambda pair: pair[0] / pair[1]):
-        part = Fraction(min(work, left), work) if work else Fraction(1)
-        total += weight * part
-        left -= min(work, left)
-    return total / sum(WEIGHTS.values())
+    counts = {tenant: max(1, sum(request.tenant == tenant for request in trace)) for tenant in WEIGHTS}
+    scale = math.prod(counts.values())
+    weights = {
+        tenant: scale // counts[tenant] * weight for tenant, weight in WEIGHTS.items()
+    }  # whole numbers
+    dearness = {tenant: math.lcm(*weights.values()) // weight for tenant, weight in weights.items()}
+    cost, promises = case.cost, case.promises
+    left = devices * 1000 * max((due_ns(request, promises[request.tenant]) for request in trace), default=0)
+    able = [(work_ps(r, cost), r.tenant) for r in trace if keeps_alone(r, promises[r.tenant], cost)]
+    came = {request.tenant for request in trace}
+    total = Fraction(
+        sum(scale * WEIGHTS[tenant] for tenant in WEIGHTS if tenant not in came)
+    )  # keep all they had
+    for work, tenant in sorted(able, key=lambda pair: pair[0] * dearness[pair[1]]):
+        if work > left:
+            total += Fraction(weights[tenant] * left, work)
+            break
+        total += weights[tenant]
+        left -= work
+    return total / (scale * sum(WEIGHTS.values()))
 
 
 @final
@@ -69,8 +78,8 @@ class LeastSlack(Policy):
     """Who can wait least goes first, by true lengths; who cannot make it any more is refused. No server knows that."""
 
     def __init__(self, case: Case, trace: Trace) -> None:
-        self.cost = case.cost
-        self.due = {request.id: _last_start(request, case) for request in trace}
+        cost, promises = case.cost, case.promises
+        self.due = {r.id: _last_start(r, promises[r.tenant], cost) for r in trace}
 
     def decide(self, view: View) -> dict:
         if view.need_blocks:
@@ -83,9 +92,9 @@ class LeastSlack(Policy):
         return self.due[job.id], job.id
 
 
-def _last_start(request: Request, case: Case) -> int:
+def _last_start(request: Request, slo: Slo, cost: StepCost) -> int:
     """The latest moment at which its prompt must begin, in steps of its own."""
-    cost, slo, prompt = case.cost, case.promises[request.tenant], request.prompt_tokens
+    prompt = request.prompt_tokens
     ahead_ps = cost.step_ps(prompt, 0, prompt * prompt)
     if slo.latency_ns is None:
         return request.arrival_ns + slo.ttft_ns - ahead_ps // 1000

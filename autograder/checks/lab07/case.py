@@ -211,6 +211,16 @@ def naive_plan(case: Case) -> dict:
     }
 
 
+def open_plan(case: Case) -> dict:
+    """Everybody everywhere, with shares that seldom bind: what a policy is judged on."""
+    shares = {"code": 6000, "batch": 4000}
+    serves = {"chat": case.cost.kv_blocks - sum(shares.values()), **shares}
+    return {
+        "devices": [{"serves": dict(serves), "max_jobs": MOST_JOBS} for _ in range(DEVICES)],
+        "router": "least-outstanding",
+    }
+
+
 @final
 class NaivePolicy(Policy):
     """First come, first served: whole prompts in steps of their own, blocks for the longest answer."""

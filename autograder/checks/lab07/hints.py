@@ -15,6 +15,7 @@ HINTS = {
         "# a few prompts that take long, just before many that are promised a first token soon\n"
         "# not so much that no order serves it: look at the bound\n"
         "# because: the first request whose promise the worst rule breaks",
+        'blocks("07.break") gives the lines of `workload` to put in order, with two that do not belong.',
     ),
 }
 
@@ -29,6 +30,19 @@ BLOCKS = {
             "f": 'devices = [{"serves": serves, "max_jobs": case["most_jobs"]}] * case["devices"]',
             "g": 'devices = [{"serves": {t: whole}, "max_jobs": case["most_jobs"]} for t in case["tenants"]]',
             "h": 'return {"devices": devices, "router": "least-outstanding", "expect": what_try_plan_said}',
+        },
+        "abdefh",
+    ),
+    "07.break": (
+        {
+            "a": "chats = one chat of the least lengths every few tens of milliseconds",
+            "b": "folder = a dozen of batch's longest documents, all half a second later",
+            "c": "folder = two hundred of code's longest prompts, all at 0 ms",
+            "d": "rows = chats and folder, sorted by arrival",
+            "e": "if try_workload(rows, rule) is below 80 % for two of the four rules:",
+            "f": "    return rows",
+            "g": "if try_workload(rows, rule) is below 80 % for all nine rules:",
+            "h": "make the folder larger and try again",
         },
         "abdefh",
     ),

@@ -7,19 +7,19 @@ from types import SimpleNamespace
 from typing import final
 
 from autograder.channel import AnswerFault, Asker
+from autograder.checks.lab07 import planning
 from autograder.checks.lab07.case import (
+    DEVICES,
     MINUTES,
     SHIFTS,
     TENANTS,
     Case,
-    attainment,
     naive_plan,
     weighed,
-    weighted,
 )
 from autograder.checks.lab07.hints import BLOCKS, HINTS
 from autograder.checks.lab07.planning import Planned, facts, fault_of, run
-from autograder.checks.played import STANDARD, Outcome, told, unanswered
+from autograder.checks.played import FAULTS, STANDARD, Outcome, said_of, unanswered
 from autograder.course import Course
 from autograder.judge import Exercise, build_points, committed, reconciliation, share_of_way
 from autograder.verdict import Commitments, Feedback, Score
@@ -28,9 +28,10 @@ from gpulab.report.waiting import Waiting
 from gpulab.telemetry.events import Arrived, Finished
 from gpulab.telemetry.ledger import Ledger
 
-NEAR_POINTS = {"chat": 6, "code": 15, "batch": 6}  # of what is expected; a burst more or less moves code far
-PLANNED = 0.8  # of the build is for what the plan reaches, the rest for what it expected
-FULL_WAY = 0.95
+NEAR_POINTS = {"chat": 4, "code": 20, "batch": 5}  # of what is expected; a burst more or less moves code far
+PLANNED = 0.80  # of the build is for what the plan reaches, the rest for what it expected
+FULL_WAY = 0.90  # several plans are as good; which of them wins is the trace's luck
+BANDS = (*STANDARD[:-1], (FULL_WAY, 1.0))
 SHARED = 3  # the device of the naive plan that all tenants share
 
 _RULES = {  # tag -> (rule, question)
@@ -57,9 +58,9 @@ _RULES = {  # tag -> (rule, question)
         "A request needs a seat as well as blocks.",
         "How many requests run at a time, a request staying some seconds?",
     ),
-    "blind-router": (
-        "A router that does not look sends a request to a long queue, too.",
-        "Which router of the list looks at the queues?",
+    "idle-gpu": (
+        "A GPU of the budget that the plan leaves out serves nobody.",
+        "How many GPUs does your plan use?",
     ),
     "other-plan": (
         "Promises are kept where requests find room and a short queue.",
@@ -67,9 +68,10 @@ _RULES = {  # tag -> (rule, question)
     ),
     "promise-everything": (
         "What you expect is what your plan reaches, within the tolerance.",
-        "What did try_plan say of the tenant that you expected most of?",
+        "What did try_plan say of that tenant, as a mean over its three traces?",
     ),
 }
+_UNHEARD = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
 @final
@@ -118,7 +120,7 @@ class PlanExercise(Exercise):
 
         plans = (naive_plan(case), staff_plan(case))
         return [
-            tuple(weighted(run(case, plan, draws(n), shift)) for plan in plans)
+            tuple(weighed(planning.reached(case, plan, draws(n), shift)) for plan in plans)
             for n, shift in enumerate(SHIFTS)
         ]
 
@@ -136,9 +138,9 @@ class PlanExercise(Exercise):
         cause, shows = self.key(course, said.learner) if said.reconciled else ("", set())
         reconciled, shown = reconciliation(said, cause, shows)
         points = build_points(self.points, predicted, reconciled, share)
-        said_of = self._feedback(outcome, case) if outcome.tag else None
+        told = self._feedback(outcome) if outcome.tag else None
         return Score(
-            self.id, points, self.points, outcome.tag, (noted, shown, *notes), said_of, said.learner, share
+            self.id, points, self.points, outcome.tag, (noted, shown, *notes), told, said.learner, share
         )
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
@@ -150,8 +152,9 @@ class PlanExercise(Exercise):
 
         outcome, _, reached = self._played(case, draws, asker)
         if not outcome.lawful:
-            return Score(self.id, 0.0, 0.0, outcome.tag, (), self._feedback(outcome, case), said.learner)
-        naive = [attainment(run(case, naive_plan(case), draws(n), shift)) for n, shift in enumerate(SHIFTS)]
+            return Score(self.id, 0.0, 0.0, outcome.tag, (), self._feedback(outcome), said.learner)
+        split = naive_plan(case)
+        naive = [planning.reached(case, split, draws(n), shift) for n, shift in enumerate(SHIFTS)]
         notes = [
             _line(shift, yours, theirs) for shift, yours, theirs in zip(SHIFTS, reached, naive, strict=True)
         ]
@@ -169,8 +172,7 @@ class PlanExercise(Exercise):
         outcome.lawful = not outcome.tag
         if not outcome.lawful:
             return outcome, plan, []
-        results = [run(case, plan, draws(n), shift) for n, shift in enumerate(SHIFTS)]
-        return outcome, plan, [attainment(result) for result in results]
+        return outcome, plan, [planning.reached(case, plan, draws(n), s) for n, s in enumerate(SHIFTS)]
 
     def _share(self, outcome: Outcome, plan: dict, case: Case, reached: list, ends: list) -> tuple:
         """The build's share and its notes; a plan that is short of the reference gets its tag."""
@@ -184,25 +186,26 @@ class PlanExercise(Exercise):
         elif missed:
             outcome.tag = "promise-everything"
         outcome.numbers = {"missed": missed}
-        met = 1 - len(missed) / len(TENANTS)
-        share = PLANNED * share_of_way(way, STANDARD) + (1 - PLANNED) * met
+        share = PLANNED * share_of_way(way, BANDS) + (1 - PLANNED) * (not missed)
         note = f"Build: all laws kept; {way:.0%} of the way from the naive plan to the reference."
         return share, (
             note,
             f"Expected within the tolerance: {len(TENANTS) - len(missed)} of {len(TENANTS)}.",
         )
 
-    def _feedback(self, outcome: Outcome, case: Case) -> Feedback:
-        """Said of the learner's own plan alone: no graded trace, no number of one."""
-        if outcome.numbers.get("missed"):
-            outcome.expected = "each tenant's percent, over the three traces, within " + ", ".join(
-                f"{NEAR_POINTS[tenant]} ({tenant})" for tenant in TENANTS
+    def _feedback(self, outcome: Outcome) -> Feedback:
+        """Said of the learner's own plan alone, which was made for public numbers: no graded trace, no number of one."""
+        rule, question = _RULES.get(outcome.tag) or FAULTS.get(outcome.tag, _UNHEARD)
+        expected, got = "a plan that keeps the laws", outcome.got or said_of(outcome, quoting=True)
+        if outcome.lawful:
+            expected, got = "more promises kept", "a plan under which more promises break than need to"
+        if outcome.tag == "promise-everything":
+            near = ", ".join(f"{NEAR_POINTS[tenant]} points ({tenant})" for tenant in TENANTS)
+            expected, got = (
+                f"a mean over the traces within {near}",
+                f"off: {', '.join(outcome.numbers['missed'])}",
             )
-            outcome.got = f"off: {', '.join(outcome.numbers['missed'])}"
-        else:
-            outcome.expected = "a plan that keeps the laws" if not outcome.lawful else "more promises kept"
-            outcome.got = outcome.got or ("a plan that breaks more promises" if outcome.lawful else "")
-        return told(outcome, _RULES, "Your own plan.", event="your plan, before a request came")
+        return Feedback(rule, "your plan, before a request came", expected, got, question)
 
 
 def _line(shift: str, yours: Mapping, naive: Mapping) -> str:
@@ -224,13 +227,13 @@ def _missed(expect: object, reached: list) -> list[str]:
 def _misplanned(plan: dict) -> str:
     """The likeliest reason why ``plan`` keeps fewer promises, read off the plan alone."""
     devices = plan["devices"]
-    if any(sum(tenant in device["serves"] for device in devices) < 2 for tenant in ("chat", "code")):
+    if any(len(device["serves"]) == 1 for device in devices):
         return "one-each"
     if sum(device["max_jobs"] for device in devices) < 100:
         return "few-seats"
     if max(device["serves"].get("batch", 0) for device in devices if "chat" in device["serves"]) > 2000:
         return "batch-unbounded"
-    return "blind-router" if plan["router"] == "round-robin" else "other-plan"
+    return "idle-gpu" if len(devices) < DEVICES else "other-plan"
 
 
 def evidence(ledger: Ledger, case: Case) -> tuple[str, set[int]]:

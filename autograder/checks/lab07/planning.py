@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from random import Random
 
 from autograder.checks.lab07.case import (
@@ -92,7 +93,7 @@ def fault_of(plan: object, case: Case) -> tuple[str, str]:
 def _form(plan: object) -> str:
     """Why ``plan`` is none, or ''."""
     if type(plan) is not dict or type(plan.get("devices")) is not list or not plan["devices"]:
-        return 'a plan is {"devices": [one or more], "router": name, "expect": {tenant: percent}}'
+        return 'a plan is a dictionary: "devices", a list of one or more, "router" and "expect"'
     if plan.get("router") not in ROUTERS:
         return f"the router is one of {', '.join(ROUTERS)}"
     for n, device in enumerate(plan["devices"][: DEVICES + 1]):
@@ -111,6 +112,11 @@ def run(case: Case, plan: Mapping, draw: Random, shift: str) -> Result:
     """A trace with ``shift`` served by ``plan`` and the fixed policy: first come first served, chunks of 512 tokens."""
     trace, events = drawn(draw, case, shift)
     return play(case, plan, trace, events, token_budget=CHUNK_TOKENS)
+
+
+def reached(case: Case, plan: Mapping, draw: Random, shift: str) -> dict[str, Fraction]:
+    """Tenant to the share of promises kept on that trace."""
+    return attainment(run(case, plan, draw, shift))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,7 @@ class Planned:
         return {
             shift: {
                 tenant: round(100 * float(share), 1)
-                for tenant, share in attainment(run(self.case, plan, draw, shift)).items()
+                for tenant, share in reached(self.case, plan, draw, shift).items()
             }
             for shift, draw in draws.items()
         }
