@@ -7,7 +7,7 @@ HINTS = {
         "# who may use a GPU whose own tenant is silent?\n"
         "# whose prompts can wait, and how many of them may be let in at once?\n"
         "# a share holds the tenant's longest request, and the rest is chat's\n"
-        "# expect: what try_plan says, as a mean over its three traces",
+        "# expect: what try_plan says, as a mean over its three traces, on the weakest of several practices",
         'blocks("07.plan") gives the lines of `plan` to put in order, with two that do not belong.',
     ),
     "07.break": (
