@@ -38,9 +38,10 @@ class Shown:
             return "\n".join([told, "", *said.lines()]) if said else told
         head = "passed on the public inputs" if self.passed else "not passed yet"
         lines = [f"{score.exercise}: {head}. {' '.join(score.notes)}"]
-        lines.append(
-            f"On inputs like these the build is worth {score.points:g} of {score.max_points:g} points."
-        )
+        if score.max_points:  # a plan is weighed only against the reference, which no learner has
+            lines.append(
+                f"On inputs like these the build is worth {score.points:g} of {score.max_points:g} points."
+            )
         return "\n".join([*lines, "", *said.lines()] if said else lines)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
