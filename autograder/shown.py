@@ -76,7 +76,9 @@ class Practice:
         asked = self._exercise
         if built:
             what = "the answers by name" if asked.fields else "nothing"
-            print(f"p.check takes {what}. What you built is played by check({asked.id!r}, …), on practice inputs, as often as you like.")
+            print(
+                f"p.check takes {what}. What you built is played by check({asked.id!r}, …), on practice inputs, as often as you like."
+            )
             return None
         if not named(asked.fields, fields, "check", asked.id):
             return None

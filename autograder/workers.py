@@ -68,7 +68,9 @@ class Workers:
                 for future in done:
                     yield from self._ended(future, *pending.pop(future), again)
         finally:
-            if pending:  # stopped, for example with Ctrl-C: nobody takes what is in hand, so nobody waits for it
+            if (
+                pending
+            ):  # stopped, for example with Ctrl-C: nobody takes what is in hand, so nobody waits for it
                 _end(executor)
             executor.shutdown(wait=False, cancel_futures=True)
 
