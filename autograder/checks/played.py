@@ -99,6 +99,8 @@ def capped(outcomes: list[Outcome]) -> tuple[float, str] | None:
     lawful = sum(outcome.lawful for outcome in outcomes) / len(outcomes)
     if lawful == 1:
         return None
+    if all(outcome.tag == "not-solved" for outcome in outcomes):
+        return CAP * lawful, "Build: not solved yet."
     return CAP * lawful, f"Build: a safety law was broken; {lawful:.0%} of the cases kept all laws."
 
 
