@@ -218,7 +218,8 @@ class Batch:
             points = {grade.name: grade.score for grade in grades if grade.name not in unread}
             read = [g.name for g in grades if g.needs_manual_grade and g.name not in unread]
             most_unread = {g.name: g.max_score for g in grades if g.name in unread}
-            score, most = entry.score, entry.max_score
+            # The database adds up in an order of its own, which shows in the sixteenth digit.
+            score, most = round(entry.score, 6), entry.max_score
         notes = [f"repaired: {note}" for note in submission.notes]
         notes += [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
         notes += [f"{name}: the mark that a person gave stands" for name in read]

@@ -72,6 +72,8 @@ class HideGradedInputs(NbGraderPreprocessor):
     def preprocess_cell(self, cell, resources, cell_index):
         """The cell with a sentence in the place of what it showed."""
         outputs = cell.get("outputs", [])
+        if SEEN in cell.metadata.get("tags", []) and "execution_count" in cell:
+            cell.execution_count = None  # which the kernel says, and so the learner's code
         judged = any("exercise" in output.get("metadata", {}).get("gpulab", {}) for output in outputs)
         if SEEN not in cell.metadata.get("tags", []) or judged or not outputs:
             return cell, resources
