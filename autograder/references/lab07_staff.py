@@ -82,7 +82,7 @@ def plan(case: dict) -> dict:
     return {
         "devices": [{"serves": serves, "max_jobs": case["most_jobs"]}] * case["devices"],
         "router": "least-outstanding",
-        "expect": {"chat": 93, "code": 73, "batch": 99},
+        "expect": {"chat": 96, "code": 80, "batch": 96},
     }
 
 
