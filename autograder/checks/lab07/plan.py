@@ -224,10 +224,8 @@ def _missed(expect: object, reached: list) -> list[str]:
     missed = []
     for tenant in TENANTS:
         said, came = expect.get(tenant), 100 * float(sum(shares[tenant] for shares in reached)) / len(reached)
-        if (
-            type(said) not in (int, float)
-            or not -WORSE_POINTS[tenant] <= came - said <= BETTER_POINTS[tenant]
-        ):
+        known = type(said) in (int, float) and 0 <= said <= 100
+        if not known or not -WORSE_POINTS[tenant] <= came - said <= BETTER_POINTS[tenant]:
             missed.append(tenant)
     return missed
 

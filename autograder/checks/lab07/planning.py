@@ -104,8 +104,8 @@ def _form(plan: object) -> str:
         serves = device.get("serves") if type(device) is dict else None
         if type(serves) is not dict or not serves or not set(serves) <= set(TENANTS):
             return f'GPU {n}: "serves" maps one or more of {", ".join(TENANTS)} to blocks'
-        if any(type(blocks) is not int or blocks < 1 for blocks in serves.values()):
-            return f"GPU {n}: blocks are whole numbers of 1 or more; who is not served is left out"
+        if any(type(blocks) is not int or not 1 <= blocks < 2**63 for blocks in serves.values()):
+            return f"GPU {n}: blocks are whole numbers of 1 or more, of 19 digits at most; who is not served is left out"
         jobs = device.get("max_jobs")
         if type(jobs) is not int or not 1 <= jobs <= MOST_JOBS:
             return f'GPU {n}: "max_jobs" is a whole number from 1 to {MOST_JOBS}'
