@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -11,10 +12,10 @@ from pathlib import Path
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_code_cell, new_output
-from nbgrader.preprocessors import Execute
-from traitlets import Bool, Dict, Float, Integer, List, Tuple, Unicode
+from traitlets import Bool, Dict, Float, List, Tuple, Unicode
 
 from autograder.better import counted
+from autograder.capped import CappedExecute
 from autograder.channel import printable
 from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
@@ -28,10 +29,8 @@ _KEPT = (
 )
 """The only variables of the instructor's environment that a learner's kernel gets to see."""
 
-_SHOWN = ("stream", "display_data", "execute_result", "error", "update_display_data")
 
-
-class JudgedExecute(Execute):
+class JudgedExecute(CappedExecute):
     """nbgrader's Execute with a judge beside the kernel.
 
     A locked grade cell whose grade id names an exercise gets its points and its feedback from the judge;
@@ -47,7 +46,6 @@ class JudgedExecute(Execute):
     """
 
     notebook_seconds = Float(300, help="Wall time after which no further cell is started.").tag(config=True)
-    cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
     limits = Dict(help="Fields of autograder.sandbox.Limits that differ from its defaults.").tag(config=True)
     ways = List(list(WAYS), help="Ways into a sandbox that are tried, in order.").tag(config=True)
     record = Tuple(
@@ -60,6 +58,7 @@ class JudgedExecute(Execute):
 
     def preprocess(self, nb, resources, km=None):
         """The notebook with the outputs of this run, and the judge's in the exercise cells."""
+        self._way = self._find_way()
         course = self.load_course()
         self.write_card(Path(resources["metadata"]["path"]), course)
         sitting = self.open_sitting(course, resources["nbgrader"]["student"])
@@ -104,6 +103,13 @@ class JudgedExecute(Execute):
 
         return alternatives()
 
+    def cell_seconds(self, exercise: str) -> int:
+        """How long the cell of ``exercise`` may run: as long as the judge talks with it, and no less than any cell."""
+        from autograder.checks import exercises
+
+        known = exercises().get(exercise)
+        return max(self.timeout, int(known.seconds)) if known else self.timeout
+
     def open_sitting(self, course, student: str):
         """The judge for one notebook of one learner: ``path``, ``open``, ``close``, ``end``."""
         from autograder.judge import Sitting
@@ -140,11 +146,14 @@ class JudgedExecute(Execute):
                 if exercise in known:
                     sitting.overheard = self._recorder() if exercise == self.record[0] else None
                     sitting.open(exercise)
+                    usual, self.timeout = self.timeout, self.cell_seconds(exercise)
                     self._run_cell(cell, index)
+                    self.timeout = usual
                     notes = self._note(cell)
                     if not sitting.heard and not self._stopped:
                         notes = f"{notes} {self._ask_without_code(exercise, index)}".strip()
-                    verdicts[index] = sitting.close(), notes
+                    score = sitting.close()
+                    verdicts[index] = score, f"{notes} {self._limit_behind(score.text)}".strip()
                 elif "watch" not in cell.metadata.get("tags", []):
                     self._run_cell(cell, index)
         for cell, outputs in zip(
@@ -173,7 +182,7 @@ class JudgedExecute(Execute):
             return
         self._limit = ""
         if not self._stopped:
-            self._chars = 0
+            self.begin_count()
             try:
                 self.execute_cell(cell, index, store_history=True)
                 self._tell_limits(cell)
@@ -202,6 +211,13 @@ class JudgedExecute(Execute):
             why = Limits(**self.limits).ended(reason)
             return f"the sandbox ended the notebook while cell {index + 1} was running, because {why}"
         return f"the kernel ended while cell {index + 1} was running"
+
+    def _limit_behind(self, text: str) -> str:
+        """The limit that the learner's code met while the judge asked it; '' if none. ``text``: of the feedback."""
+        raised = re.search(r"raised (\w+)(?:: (.*))?", text)
+        return (
+            Limits(**self.limits).told(raised[1], raised[2] or "") if raised and self._way != UNSAFE else ""
+        )
 
     def _tell_limits(self, cell) -> None:
         """Say below an exception that comes of a limit which limit that is."""
@@ -242,46 +258,28 @@ class JudgedExecute(Execute):
             notes.append("This check cell was missing in what was handed in and has been put back.")
         return " ".join(notes)
 
-    def process_message(self, msg, cell, cell_index):
-        """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
-        kind = msg["msg_type"]
-        if kind in _SHOWN or kind.startswith("comm"):
-            before, self._chars = self._chars, self._chars + len(str(msg["content"]))
-            if self._chars > self.cell_output_chars:
-                if before > self.cell_output_chars:
-                    return None
-                cut = f"\n... more than {self.cell_output_chars:,} characters of output: cut here\n"
-                msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": cut}}
-                msg["header"] = {**msg["header"], "msg_type": "stream"}
-        return super().process_message(msg, cell, cell_index)
+    # How a learner's kernel is started: these three methods alone decide it.
 
-    def on_cell_executed(self, **kwargs):
-        """As nbgrader's; of an error that only the reply tells no more than a cell may show."""
-        content = kwargs["execute_reply"]["content"]
-        if len(str(content)) > self.cell_output_chars:
-            content["traceback"] = ["... a longer traceback than a cell may show"]
-            content["evalue"] = str(content.get("evalue"))[:1000]
-        super().on_cell_executed(**kwargs)
-
-    # How a learner's kernel is started: these two methods alone decide it.
-
-    def _kernel_manager(self, scratch: Path):
-        """The manager of a kernel that has not been started; ``self._way`` is how it will be shut in."""
-        kernel = self.create_kernel_manager()
-        kernel.connection_file = str(scratch / "kernel.json")
-        self._way = UNSAFE
+    def _find_way(self) -> str:
+        """How the notebook will be shut in. ``NoSandbox`` before anything is done, where it cannot be."""
         if self.unsafe_no_sandbox:
             self.log.warning(UNSAFE_NOTE)
+            return UNSAFE
+        from autograder.sandbox_warm import warm
+
+        return warm(tuple(self.ways)).way
+
+    def _kernel_manager(self, scratch: Path):
+        """The manager of a kernel that has not been started."""
+        kernel = self.create_kernel_manager()
+        kernel.connection_file = str(scratch / "kernel.json")
+        if self._way == UNSAFE:
             if os.name == "posix":
-                kernel.transport = (
-                    "ipc"  # sockets in a folder of our own; TCP ports are open to everybody here
-                )
+                kernel.transport = "ipc"  # sockets in a folder of our own; TCP ports are open to all here
             return kernel
         from autograder.sandbox_client import CappedClient
         from autograder.sandbox_kernel import SandboxProvisioner
-        from autograder.sandbox_warm import warm
 
-        self._way = warm(tuple(self.ways)).way
         kernel.transport, kernel.client_factory = "ipc", CappedClient
         kernel.provisioner = SandboxProvisioner(
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel

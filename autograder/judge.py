@@ -19,7 +19,7 @@ from random import Random
 from typing import final
 
 from autograder.answerer import PACKET_BYTES
-from autograder.channel import Asker, OverSocket
+from autograder.channel import CHECK_SECONDS, Asker, OverSocket
 from autograder.course import Course
 from autograder.sandbox_tree import belongs
 from autograder.verdict import Commitments, Score
@@ -34,6 +34,7 @@ class Exercise(ABC):
     instead_of: str = ""  # the exercise in whose place it may be done: the better counts, and stands there
     builds: bool = False  # does the learner hand in a class, or the function that ``function`` names?
     function: str = ""
+    seconds: float = CHECK_SECONDS  # that all questions of one check may take together
     fields: tuple[str, ...] = ()  # names that ``answer`` takes
     predicts: tuple[str, ...] = ()  # names that ``predict`` takes
     choices: tuple[str, ...] = ()  # what a prediction is chosen from; without them it is a number
@@ -112,6 +113,8 @@ def reconciliation(said: Commitments, cause: str, shows: set[int]) -> tuple[floa
     events = said.reconciled.get("events")
     cited = [event for event in events if type(event) is int] if type(events) is list else []
     shown = bool(cited) and all(event in shows for event in cited)
+    if said.reconciled.get("cause") is None and not cited:
+        return 0.0, "Reconciled: not yet."
     return 0.5 * named + 0.5 * shown, (
         f"Reconciled: the term is {'right' if named else 'not right'}, "
         f"the events cited {'show' if shown else 'do not show'} it."
@@ -227,7 +230,7 @@ class Sitting:
                 return
             self._judged.add(name)
             try:
-                asker = OverSocket(connection) if exercise.builds else None
+                asker = OverSocket(connection, exercise.seconds) if exercise.builds else None
                 if asker is not None:
                     asker.overheard = self.overheard
                 self._score = exercise.grade(self.course, said, asker)

@@ -208,7 +208,7 @@ def check(exercise: str, make: Callable | None = None) -> "Shown | None":
     said = _desk.said(exercise)
     if not known.builds:
         return Shown(known.visible(Course.at_hand(), said, None), known)
-    asker = InProcess(make)
+    asker = InProcess(make, known.seconds)
     try:
         return Shown(known.visible(Course.at_hand(), said, asker), known)
     finally:

@@ -3,7 +3,8 @@
 import re
 
 from autograder.checks.lab07.claim_runs import Runs
-from autograder.checks.lab07.claims import CLAIMS, UNITS, claim_of, recomputed
+from autograder.checks.lab07.claim_words import UNITS
+from autograder.checks.lab07.claims import CLAIMS, claim_of, recomputed
 
 _NAMED = re.compile(r"\{\s*(\w+)\s*\}")
 _TYPED = re.compile(r"(?<![\w{])[+-]?\d[\d.,]*\d|(?<![\w{])\d")
@@ -20,7 +21,14 @@ def number(name: str, answered: dict, runs: Runs) -> str:
     if name not in CLAIMS or found is None:
         return ""
     size = UNITS.get(found.unit, {}).get(claim.unit.strip())
-    return str(found) if size is None else f"{float(found.value / size):,.3g} {claim.unit.strip()}"
+    return str(found) if size is None else f"{_three_digits(float(found.value / size))} {claim.unit.strip()}"
+
+
+def _three_digits(value: float) -> str:
+    """``value`` to three digits or to a whole number, never as a power of ten."""
+    return (
+        f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.6f}"
+    )
 
 
 def looked_over(text: object, answered: dict, runs: Runs) -> list[str]:

@@ -7,6 +7,7 @@ the one for every kernel.
 import asyncio
 import json
 import os
+import secrets
 import select
 import signal
 import socket
@@ -16,10 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning import LocalProvisioner
+from jupyter_core.paths import jupyter_runtime_dir
 
 from autograder.sandbox import JUDGE, WAYS, Limits, SandboxFailed
 from autograder.sandbox_inside import CHANNELS
 from autograder.sandbox_warm import OWN, TAKEN, forget_warm, warm
+
+_LONGEST_PATH = 107  # bytes, unix(7)
 
 
 class SandboxProvisioner(LocalProvisioner):
@@ -55,6 +59,11 @@ class SandboxProvisioner(LocalProvisioner):
         kernel = self.parent
         if kernel.transport != "ipc":
             kernel.transport, kernel.cache_ports = "ipc", False
+            if not kernel.connection_file:
+                os.makedirs(jupyter_runtime_dir(), mode=0o700, exist_ok=True)
+                kernel.connection_file = os.path.join(
+                    jupyter_runtime_dir(), f"kernel-{secrets.token_hex(4)}.json"
+                )
             kernel.ip = os.path.splitext(os.path.abspath(kernel.connection_file))[0] + "-ipc"
         return await super().pre_launch(**kwargs)
 
@@ -172,6 +181,8 @@ def _inside(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _listen(path: str) -> socket.socket:
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise SandboxFailed(f"no socket can have a path as long as {path}: set TMPDIR to a shorter folder")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(path)
     listening.listen(64)

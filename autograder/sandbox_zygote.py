@@ -24,7 +24,7 @@ from autograder.sandbox import BUBBLEWRAP, NAMESPACES, NOTEBOOK, hidden, readabl
 from autograder.sandbox_tree import overrun
 
 REQUEST_BYTES = 128 * 1024
-_SECONDS = 20.0  # for a step that takes milliseconds
+_SECONDS = 60.0  # for a step that takes milliseconds
 _WATCH_MS, _IDLE_MS = 200, 2000  # how often is looked after kernels; after the process that grades
 
 

@@ -100,6 +100,8 @@ def capped(outcomes: list[Outcome]) -> tuple[float, str] | None:
     lawful = sum(outcome.lawful for outcome in outcomes) / len(outcomes)
     if lawful == 1:
         return None
+    if all(outcome.tag == "not-solved" for outcome in outcomes):
+        return CAP * lawful, "Build: not solved yet."
     return CAP * lawful, f"Build: a safety law was broken; {lawful:.0%} of the cases kept all laws."
 
 
@@ -112,11 +114,13 @@ def share_of_equal(
     return capped(outcomes) or (share_of_way(share, bands), note)
 
 
-def share_of_standard(outcomes: list[Outcome]) -> tuple[float, str]:
+def share_of_standard(
+    outcomes: list[Outcome], bands: tuple[tuple[float, float], ...] = STANDARD
+) -> tuple[float, str]:
     """The build's share by the mean way from naive (0) to reference (1), and the line on it."""
     way = sum(min(max(outcome.way, 0.0), 1.0) for outcome in outcomes) / len(outcomes)
     note = f"Build: all laws kept; {way:.0%} of the way from the naive rule to the reference."
-    return capped(outcomes) or (share_of_way(way, STANDARD), note)
+    return capped(outcomes) or (share_of_way(way, bands), note)
 
 
 def tag_of(outcomes: list[Outcome]) -> str:

@@ -202,7 +202,7 @@ def _number(part: Part, runs: Mapping[str, Tables]) -> Found:
     values = [row[given[0]] for row in rows if row[given[0]] is not None]
     if not values or any(not isinstance(value, int | Fraction) for value in values):
         raise ValueError(f"{given[0]} of {part.table} has no numbers in these rows")
-    return Found(_made(verb, values, *given[1:]), _unit(part.table, given[0]), len(values))
+    return Found(_made(verb, values, *given[1:]), _unit(part.table, verb, given[0]), len(values))
 
 
 def _made(verb: str, values: list, percent: float = 0) -> Fraction:
@@ -228,7 +228,9 @@ def _between(row: dict, from_ns: int, to_ns: int) -> bool:
     return from_ns <= at < to_ns
 
 
-def _unit(table: str, column: str) -> str:
+def _unit(table: str, verb: str, column: str) -> str:
+    if table == "requests" and column == "kept":  # 1 or 0: their sum is a number of requests
+        return "requests" if verb == "sum" else "share"
     if table == "account" and column in ("capacity", *TERMS):
         return "unit * ns"
     if column.endswith("_ns"):

@@ -58,6 +58,8 @@ def seen(task, tag):
         behind = {job.id for job in jobs if start[head] < job.arrival_ns < end[head]}
     if tag == "everybody-who-waited":
         behind = {job.id for job in jobs if start[job.id] > job.arrival_ns}
+    if tag == "everybody-after-it":
+        behind = {job.id for job in jobs if job.id > head}
     shared = in_turns(jobs, unit)
     loses = {job for job in shared if shared[job] > end[job]}
     if tag == "summaries-only":
@@ -103,6 +105,7 @@ SHEETS = [
                 "longest-waiter-is-head": (0.8, 0.8),
                 "arrived-while-it-ran": (0.8, 0.8),
                 "everybody-who-waited": (0.8, 0.8),
+                "everybody-after-it": (0.8, 0.8),
                 "summaries-only": (0.8, 0.8),
                 "better-for-worse": (0.8, 0.8),
                 "everybody-slower": (0.8, 0.8),

@@ -4,6 +4,7 @@ from sheets import Sheet, Wrong
 
 from autograder.checks import exercises
 from autograder.checks.lab04.deadline import graded_case
+from autograder.checks.lab04.deadline_play import BANDS
 from autograder.checks.played import CASES
 from autograder.references.lab04_deadline import decide
 from autograder.verdict import Commitments
@@ -49,6 +50,32 @@ def few_wait(view, kept, job):
 
 def alone(view, kept, job):
     return view.free_ns + job.prompt_ns <= job.deadline_ns
+
+
+def own_promise(view, kept, job):
+    """Looks at the promise of the one that comes, not at those that it would break."""
+    before = sum(k.prompt_ns for k in kept if k.deadline_ns <= job.deadline_ns)
+    return view.free_ns + before + job.prompt_ns <= job.deadline_ns
+
+
+def all_kept(view, kept, job):
+    """Are all promises kept in the order of deadlines?"""
+    end_ns = view.free_ns
+    for k in sorted([*kept, job], key=by_deadline):
+        end_ns += k.prompt_ns
+        if end_ns > k.deadline_ns:
+            return False
+    return True
+
+
+def admits_at_once(view):
+    """Whoever is in time at the end of the line joins it; no one later can go before."""
+    admit, refused, end_ns = [], [], view.free_ns
+    for job in view.waiting:
+        stays = end_ns + job.prompt_ns <= job.deadline_ns
+        (admit if stays else refused).append(job.id)
+        end_ns += job.prompt_ns * stays
+    return {"admit": admit, "reject": refused}
 
 
 def whole_answer(view, kept, job):
@@ -133,6 +160,13 @@ DEADLINE = Sheet(
         "keeps-waiting": Wrong(keeps_waiting, 0.0, 0.20, "left-waiting", "still waits"),
         "queue-length": Wrong(turning_away(few_wait), 0.30, 0.50, "turned-away", "Which promise"),
         "ignores-ahead": Wrong(turning_away(alone), 0.30, 0.50, "ignores-ahead", "of work was before it"),
+        "own-promise-only": Wrong(
+            turning_away(own_promise), 0.80, 0.80, "ignores-ahead", "put before it afterwards"
+        ),
+        "admits-at-once": Wrong(admits_at_once, 0.80, 0.80, "refuses-many", "In which order"),
+        "arrival-order-refusing": Wrong(
+            turning_away(all_kept, key=lambda j: j.id), 0.80, 0.80, "arrival-order", "earlier"
+        ),
         "end-not-first-token": Wrong(turning_away(whole_answer), 0.30, 0.30, "whole-answer", "its answer"),
         "shortest-first": Wrong(
             turning_away(everybody, key=lambda j: j.prompt_ns), 0.30, 0.30, "shortest-first", "less time"
@@ -147,6 +181,7 @@ DEADLINE = Sheet(
     constants=(nothing, none_in, lambda view: None, lambda view: {"admit": [0]}),
     shortcuts=(as_earliest_deadline, all_in),
     secret_numbers=secret_numbers,
+    cuts=tuple(least for least, _ in BANDS),
 )
 
 SHEETS = [DEADLINE]

@@ -6,6 +6,7 @@ from sheets import Sheet, Wrong
 
 from autograder.checks import exercises
 from autograder.checks.lab04.victim import graded_case
+from autograder.checks.lab04.victim_play import BANDS
 from autograder.checks.played import CASES
 from autograder.references.lab04_victim import victim
 from autograder.verdict import Commitments
@@ -63,6 +64,16 @@ def in_mode(mode):
     return wrong
 
 
+def tightest(view):
+    """Of those who are enough alone the one that frees least."""
+    return said_of(min(enough(view) or may(view), key=lambda job: (frees(view, job), job.id)))
+
+
+def cheapest_again(view):
+    """Of those who are enough alone the cheapest to compute again, in its cheaper mode."""
+    return said_of(min(enough(view) or may(view), key=lambda job: (job.recompute_ns, job.id)))
+
+
 def frees_nothing(view):
     """The cheapest to bring back: whoever has nothing of its own."""
     return said_of(min([job for job in view.running if due(view, job)] or view.running, key=price))
@@ -114,6 +125,8 @@ VICTIM = Sheet(
         ),
         "cheapest-only": Wrong(by(lambda view, job: price(job)), 0.30, 0.70, "falls-short", "was cheap"),
         "counts-shared": Wrong(counts_shared, 0.30, 0.70, "falls-short", "stay with others"),
+        "tightest": Wrong(tightest, 0.80, 0.80, "dear", "enough alone"),
+        "cheapest-again": Wrong(cheapest_again, 0.80, 0.80, "dear", "enough alone"),
         "frees-nothing": Wrong(frees_nothing, 0.0, 0.20, "frees-nothing", "What came free"),
         "ping-pong": Wrong(ping_pong, 0.0, 0.20, "ping-pong", "Does it ever end"),
     },
@@ -122,6 +135,7 @@ VICTIM = Sheet(
     constants=(nothing, lambda view: [0, "recompute"], lambda view: [0, "swap"]),
     shortcuts=(as_shipped, first_swapped),
     secret_numbers=secret_numbers,
+    cuts=tuple(least for least, _ in BANDS),
 )
 
 SHEETS = [VICTIM]

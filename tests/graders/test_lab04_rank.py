@@ -1,11 +1,13 @@
 """04.rank: equal right code of other styles, the limit, pairs both ways, what is told, evidence."""
 
+import json
 import random
 import sys
 from pathlib import Path
 
 import pytest
 
+from autograder.channel import Asker
 from autograder.checks import exercises
 from autograder.checks.lab04 import rank_cases as cases
 from autograder.checks.lab04 import server
@@ -105,6 +107,31 @@ def test_lists_that_can_be_compared_only_at_first_are_told_and_break_nothing():
 
     score = graded(SHEET, ragged, course_of(0), Commitments("ann"))[0]
     assert (score.tag, score.build_share) == ("not-ordered", 0.0)
+
+
+class Hostile(Asker):
+    """The far end of a channel that sends what no honest end would send."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def _exchange(self, question):
+        serial, method = json.loads(question)[:2]
+        return f'[{serial},"ok",{"null" if method == "new" else self.value}]'
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 900 + "]" * 900, "[" * 900 + "1" + "]" * 900, f"[{','.join('1' * 20_000)}]", "{}", "1e999", "[]"],
+    ids=["deep", "deep with a number", "long", "a mapping", "beyond every number", "empty"],
+)
+def test_whatever_comes_as_a_rank_is_judged(value):
+    course = course_of(1)
+    score = exercises()["04.rank"].grade(course, Commitments("ann"), Hostile(value))
+    assert score.build_share == 0
+    assert score.tag in ("not-ordered", "one-rank-for-all")
+    assert score.feedback.question.endswith("?")
 
 
 def test_the_server_serves_the_lowest_rank_a_turn_and_asks_again_after_it():

@@ -47,7 +47,7 @@ def changed(name="ann", **answers):
     )
 
 
-@pytest.mark.parametrize("name", [f"learner {n}" for n in range(4)])
+@pytest.mark.parametrize("name", [f"learner {n}" for n in range(8)])
 def test_the_reference_gets_full_marks_on_every_envelope_and_its_check_says_so(name):
     for check in (False, True):
         score = graded(right(name), name, check)
@@ -139,3 +139,12 @@ def test_untouched_earns_nothing_and_hears_that_it_is_not_solved():
 
     score = graded(Stub())
     assert (score.points, score.tag) == (0.0, "not-solved")
+
+
+def test_whatever_an_envelope_allows_is_let_in_by_every_rule():
+    """The longest request of each tenant, alone: none is longer than the model's window or the pool."""
+    for number in range(30):
+        envelope = envelope_of(f"learner {number}")
+        for tenant, (_, most) in envelope.prompts.items():
+            rows = [[0, tenant, most, envelope.outputs[tenant][1]]]
+            assert envelope.try_workload(rows, "chunked") == (1.0, [])

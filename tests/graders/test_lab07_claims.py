@@ -1,7 +1,6 @@
 """07.claims and 07.memo: which runs are judged, what each claim must look at, and how a memo is filled in."""
 
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from autograder import learner, memo
 from autograder.checks import exercises
 from autograder.checks.lab07.case import TENANTS
 from autograder.checks.lab07.claim_runs import LOST_POINTS, NEXT_POINTS, TIGHT_BLOCKS
-from autograder.checks.lab07.claims import CLAIMS, Claims
+from autograder.checks.lab07.claims import CLAIMS
 from autograder.course import Course
 from autograder.desk import Desk
 from autograder.verdict import Commitments
@@ -18,28 +17,11 @@ from gpulab.report.audit import check as audited
 from gpulab.report.scores import kept_of
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sheet_lab07_claims import both, claim, halves, requests, stated
+from remembered import PUZZLE, drawn_once
+from sheet_lab07_claims import END_NS, both, claim, halves, requests, stated
 
 CLAIMED = exercises()["07.claims"]
 SELF = Course.self_study()
-
-
-PUZZLE = Claims.puzzle
-
-
-@cache
-def drawn_once(course_id, name, variant):
-    return PUZZLE(CLAIMED, Course(course_id, b"", {}), name, variant)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Runs are played once and not for each judgement; both give the same, see below."""
-    monkeypatch.setattr(
-        Claims,
-        "puzzle",
-        lambda self, course, name, variant=None, size="": drawn_once(course.course_id, name, variant),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +139,61 @@ def test_a_claim_that_looks_elsewhere_is_told_where_to_look(name, query, tag, wo
     assert found.feedback.question.endswith("?")
 
 
+def sides(later, earlier, make):
+    return [*later, make, ["minus"], *earlier, make]
+
+
+SHIFT = 90 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "query", "written"),
+    [
+        ("host", "Dearer.", sides(requests("run", ["where", "arrived_ns", ">=", SHIFT]),
+            requests("run", ["where", "arrived_ns", "<", SHIFT]), ["mean", "outside_ns"]), ("seconds", 1e9)),
+        ("host", "Dearer.", sides([["rows", "Stepped"], ["where", "start_ns", ">=", SHIFT]],
+            [["rows", "Stepped"], ["where", "start_ns", "<", SHIFT]], ["sum", "host_ns"]), ("s", 1e9)),
+        ("wait", "Code spends 92 % of its time so.", [*requests("run", ["mean", "slowed_ns"], tenant="code"),
+            ["per"], *requests("run", ["mean", "latency_ns"], tenant="code")], ("percent", 0.01)),
+        ("loser", "It loses.", both(["mean", "kept"], tenant="LOSER"), ("percentage points", 0.01)),
+        ("loser", "LOSER loses requests.", both(["sum", "kept"], tenant="LOSER"), ("requests", 1)),
+        ("loser", "LOSER loses, and chat, code and batch do not.", both(["share", "kept", "is", 0], tenant="LOSER"), ("pp", 0.01)),
+    ],
+)  # fmt: skip
+def test_a_right_claim_in_another_style_holds(name, sentence, query, written, runs):
+    loser = runs.loser
+    query = [[loser if item == "LOSER" else item for item in step] for step in query]
+    claims = stated(runs) | {name: claim(runs, sentence.replace("LOSER", loser), query, *written)}
+    assert score(claims).points == 8.0
+
+
+def test_a_claim_that_says_or_asks_what_another_one_does_is_found_however_it_is_written(runs):
+    claims, loser = stated(runs), runs.loser
+    kept = ["share", "kept", "is", 1]
+    where = ["where", "tenant", "is", loser]
+    here, there = [["rows", "requests"], where, kept], [["rows", "requests", "other"], where, kept]
+    turned = {"other": claim(runs, "It gains.", [*there, ["minus"], *here], "points", 0.01)}
+    account = ["rows", "account"]
+    used = [account, ["sum", "used"]]
+    constant = [*used, ["per"], *used, ["minus"], ["rows", "requests"], kept]
+    elsewhere = "code" if loser == "chat" else "the support chat"
+    outside = ["mean", "outside_ns"]
+    late, early = ["between", SHIFT, END_NS], ["between", 0, SHIFT]
+    mixed = sides(requests("run", late, tenant="code"), requests("run", early, tenant="chat"), outside)
+    for change, tag in (
+        (turned, "same-twice"),
+        ({"room": claim(runs, "Much is used.", constant, "%", 0.01)}, "no-difference"),
+        ({"loser": [f"Most is lost by {elsewhere}.", *claims["loser"][1:]]}, "says-another"),
+        ({"host": claim(runs, "Dearer.", mixed, "s", 1e9)}, "window-apart"),
+        ({"host": claim(runs, "Dearer.", sides(requests("run", late), requests("other", early), outside), "s", 1e9)},
+            "window-apart"),
+        ({"wait": ["95 % of them wait less.", *claims["wait"][1:]]}, "mean-for-p99"),
+    ):  # fmt: skip
+        found = score(claims | change)
+        assert (found.tag, found.build_share) == (tag, 0.8)
+        assert found.feedback.question.endswith("?")
+
+
 ODD = (
     *(None, 7, "x", [], [[]], ["s"], ["s", [], 1.0, "s"], ["", [["rows", "requests"], ["count"]], 1, "s"]),
     *(
@@ -167,6 +204,19 @@ ODD = (
     ["s", [["rows", "Claimed"], ["where", "shape", "<", 3], ["sum", "shape"]], 1, "s"],
     ["s", [["rows", "requests"], ["sum", "kept"], ["per"], ["rows", "requests"], ["count"]], 1, "s"],
     ["s", [["rows", []], [[]], [None]], 1e300, "s"],
+    [
+        "s",
+        [["rows", "account"], ["sum", "used"], ["per"], ["rows", "account"], ["sum", "capacity"]],
+        1.7e308,
+        "min",
+    ],
+    [
+        "s",
+        [["rows", "account"], ["sum", "lasts_ns"], ["minus"], ["rows", "account"], ["most", "used"]],
+        1.7e308,
+        "min",
+    ],
+    ["s", [["rows", "account"], ["where", "used", ">", 0], ["sum", "lasts_ns"]], -1.7e308, "min"],
     ["{id} {", [["rows", "{why}"], ["count"]], 1, "{x}"],
 )
 
@@ -220,6 +270,17 @@ def test_a_memo_is_filled_in_with_what_was_recomputed_and_not_with_what_was_type
     assert memo.number("wait", {}, runs) == "" and memo.number("x", claims, runs) == ""
     odd = claims | {"wait": [*claims["wait"][:3], "days"]}
     assert memo.number("wait", odd, runs).endswith("s")  # as the query gives it
+
+
+def test_a_number_in_a_memo_is_written_as_people_write_it(runs):
+    claims = stated(runs)
+    for unit in ("ns", "us", "ms", "s", "min"):
+        claims["wait"] = [*claims["wait"][:3], unit]
+        text = memo.filled("{wait}", claims, runs)
+        assert "e" not in text and text.endswith(f" {unit}")
+    exact = float(runs.ask(claims["wait"][1]).value)
+    claims["wait"] = [*claims["wait"][:3], "ns"]
+    assert memo.filled("{wait}", claims, runs) == f"{exact:,.0f} ns"
 
 
 def test_numbers_that_rest_on_no_claim_are_named(runs):

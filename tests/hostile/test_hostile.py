@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -33,7 +34,7 @@ class Graded(JudgedExecute):
 
 
 @pytest.fixture
-def course(tmp_path, monkeypatch) -> Path:
+def course(tmp_path, monkeypatch) -> Iterator[Path]:
     """A course folder with a secret, a gradebook, another's submission; the canary is in each, and in the environment."""
     folder = tmp_path / "course"
     mine, other = (folder / "submitted" / name / "02-allocate" for name in ("ann", "bob"))
@@ -43,10 +44,11 @@ def course(tmp_path, monkeypatch) -> Path:
         path.write_text(CANARY)
     monkeypatch.setenv("GPULAB_COURSE_SECRET", CANARY)
     monkeypatch.setenv("GPULAB_COURSE", str(folder))
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    return folder
+    with tempfile.TemporaryDirectory(
+        prefix="short-"
+    ) as scratch:  # pytest's own is too long for a socket's path
+        monkeypatch.setattr(tempfile, "tempdir", scratch)
+        yield folder
 
 
 @pytest.fixture

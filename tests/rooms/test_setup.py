@@ -123,12 +123,15 @@ def test_nothing_locked_for_learners_needs_cuda():
 
 
 def test_what_only_the_tests_need_has_a_lock_of_its_own():
-    """The compiler of the kernels (Linux alone), and what fits a cost model, on the NumPy of the other lock."""
+    """The compiler of the kernels (Linux alone), what fits a cost model, and a cluster; what both locks have is equal."""
     text = (ROOT / ".ci/lock-tests.txt").read_text(encoding="utf-8")
     pins = re.findall(r"^(\S+)==(\S+)( ;.*)? \\$", text, flags=re.MULTILINE)
-    assert {name for name, _, _ in pins} == {"nvidia-cuda-nvrtc", "numpy", "scipy", "pyarrow"}
+    assert {name for name, _, _ in pins} >= {"nvidia-cuda-nvrtc", "numpy", "scipy", "pyarrow", "distributed"}
+    assert {name for name, _, _ in pins} & {"cupy-cuda12x", "cupy-cuda13x", "gpulab"} == set()
     assert [where for name, _, where in pins if "nvrtc" in name] == [" ; sys_platform == 'linux'"]
-    assert {version for name, version, _ in pins if name == "numpy"} == set(locked()["numpy"])
+    both = locked()
+    for name in {canonicalize_name(name) for name, _, _ in pins} & set(both):
+        assert {version for other, version, _ in pins if canonicalize_name(other) == name} == set(both[name])
     assert "://" not in text
 
 

@@ -90,7 +90,7 @@ BLOCKS = (
         "f": "    step = price(middle, 0, work of these chunks)",
         "g": "    keep the upper half if step <= gap, else the lower",
         "h": "if nobody decodes: low = max(low, 1)",
-        "i": "low = min(low, 512)",
+        "i": "low = min(low, 64)",
         "j": "answer low tokens, given out in the same way",
     },
     "abcdeghj",

@@ -146,12 +146,16 @@ def _telling(task: Convoy) -> bool:
     first, second = sorted(lengths.values(), reverse=True)[:2]
     if first < max(LEAST, second + 1) or 2 * first > len(task.requests):
         return False
-    found, worse = key(task), worse_off(task)
+    if first == sum(other.id > max(lengths, key=lengths.__getitem__) for other in task.requests):
+        return False  # everybody after it: to be sorted out before the ledger is written
+    worse = worse_off(task)
+    if not 2 <= len(worse) <= len(task.requests) // 2:
+        return False
+    found = key(task)
     misread = [frozenset(wrong(task, found.head)) for wrong in BEHIND.values()]
     others = [frozenset(wrong(task)) for wrong in WORSE.values()]
     return (
-        2 <= len(worse) <= len(task.requests) // 2
-        and found.head not in (longest_waiter(task), 1)
+        found.head not in (longest_waiter(task), 1)
         and found.behind not in misread
         and frozenset(worse) not in others
     )
@@ -182,6 +186,7 @@ def _arrived_while(task: Convoy, head: int) -> set[int]:
 BEHIND = {
     "arrived-while-it-ran": _arrived_while,
     "everybody-who-waited": lambda task, head: {request for request, ns in waited_ns(task).items() if ns},
+    "everybody-after-it": lambda task, head: {request.id for request in task.requests if request.id > head},
     "chats-only": lambda task, head: {
         r.id for r in task.requests if r.tenant == "chat" and r.id in convoys(task.first_come())[head]
     },

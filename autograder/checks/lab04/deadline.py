@@ -8,7 +8,7 @@ from typing import final
 from autograder.channel import Asker
 from autograder.checks.lab04 import deadline_words as words
 from autograder.checks.lab04.deadline_cases import Crowd, Prompt, drawn
-from autograder.checks.lab04.deadline_play import play_crowd, worths
+from autograder.checks.lab04.deadline_play import BANDS, play_crowd, worths
 from autograder.checks.lab04.deadline_server import Server, by_promise, first_come
 from autograder.checks.played import CASES, Outcome, judged, share_of_standard, shown_small, tag_of
 from autograder.course import Course
@@ -88,7 +88,7 @@ class Deadline(Exercise):
         outcomes = judged(
             range(CASES), lambda n: play_crowd(graded_case(course.graded(self.id, n), notice_ns, n), asker)
         )
-        share, note = share_of_standard(outcomes)
+        share, note = share_of_standard(outcomes, BANDS)
         predicted, noted = committed(said, self.predicts)
         key = self.key(course, said.learner) if said.reconciled else ("", set())
         reconciled, shown = reconciliation(said, *key)
@@ -101,7 +101,7 @@ class Deadline(Exercise):
         notice_ns = course.rules[self.id]["notice_ns"]
         cases = [graded_case(course.public(self.id, n), notice_ns, n) for n in range(2)]
         outcomes = judged(cases, lambda crowd: play_crowd(crowd, asker))
-        share, note = share_of_standard(outcomes)
+        share, note = share_of_standard(outcomes, BANDS)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)

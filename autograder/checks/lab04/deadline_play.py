@@ -16,7 +16,10 @@ from autograder.checks.lab04.deadline_server import (
 from autograder.checks.played import STANDARD, Outcome, unanswered
 from gpulab.telemetry.events import Closed, Dropped, Finished
 
-FULL = STANDARD[-1][0]
+# Standard but for the top: admitting everybody who fits at once comes to 0.94 of the way, a test of one's own promise
+# alone to 0.93, and neither is the rule, which comes to 0.99 in any style.
+BANDS = (*STANDARD[:3], (0.75, 0.80), (0.975, 1.0))
+FULL = BANDS[-1][0]
 NEEDLESS_PERCENT = 2  # of the requests, turned away though all promises could have been kept with them
 
 

@@ -11,6 +11,7 @@ from gpulab.units import MS
 
 AGAIN = 8  # requests of a case whose rank is asked a second time
 LAWS = {"done": "total-not-remaining", "none-short": "none-first", "none-long": "none-last"}  # pairs, tags
+PARTS, DEPTH = 32, 3  # of a rank: more is compared for ever, or not at all
 TOP = 0.95  # of the way: nothing to say
 
 
@@ -156,12 +157,15 @@ def job_of(request: Request, generated: int) -> dict:
     }
 
 
-def _sortable(value: object) -> bool:
-    """A number, text, or a list of such that is not empty."""
+def _sortable(value: object, depth: int = DEPTH) -> bool:
+    """A number, text, or a list of such that is not empty, nor longer or deeper than anybody needs."""
     if type(value) is list:
-        return bool(value) and all(map(_sortable, value))
+        return depth > 0 and 0 < len(value) <= PARTS and all(_sortable(part, depth - 1) for part in value)
     return type(value) in (int, float, str)
 
 
 def _short(rank: object) -> str:
-    return repr(rank)[:60]
+    try:
+        return repr(rank)[:60]
+    except RecursionError:
+        return "lists in lists in lists"

@@ -9,7 +9,7 @@ from typing import final
 from autograder.channel import Asker
 from autograder.checks.lab04 import victim_words as words
 from autograder.checks.lab04.victim_cases import Load, drawn
-from autograder.checks.lab04.victim_play import play_load, shortages
+from autograder.checks.lab04.victim_play import BANDS, play_load, shortages
 from autograder.checks.lab04.victim_pool import Pool
 from autograder.checks.lab04.victim_rules import Shortage, Victim, oldest_first, rule
 from autograder.checks.played import CASES, Outcome, judged, share_of_standard, shown_small, tag_of
@@ -108,7 +108,7 @@ class VictimExercise(Exercise):
         outcomes = judged(
             range(CASES), lambda n: play_load(graded_case(course.graded(self.id, n), grace), asker)
         )
-        share, note = share_of_standard(outcomes)
+        share, note = share_of_standard(outcomes, BANDS)
         predicted, noted = committed(said, self.predicts, self.choices)
         key = self.key(course, said.learner) if said.reconciled else ("", set())
         reconciled, shown = reconciliation(said, *key)
@@ -120,7 +120,7 @@ class VictimExercise(Exercise):
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         grace = course.rules[self.id]["grace_tokens"]
         outcomes = judged(range(2), lambda n: play_load(graded_case(course.public(self.id, n), grace), asker))
-        share, note = share_of_standard(outcomes)
+        share, note = share_of_standard(outcomes, BANDS)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)

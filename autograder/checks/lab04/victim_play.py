@@ -9,7 +9,9 @@ from autograder.checks.lab04.victim_rules import MISREAD, MODES, Shortage, Victi
 from autograder.checks.played import STANDARD, Outcome, unanswered
 from gpulab.units import format_ns
 
-FULL = STANDARD[-1][0]
+# Standard but for one: the tightest fit, or the cheapest to compute again, comes to 0.91 of the way and is not the rule.
+BANDS = (*STANDARD[:3], (0.75, 0.80), STANDARD[-1])
+FULL = BANDS[-1][0]
 
 
 class Broken(Exception):

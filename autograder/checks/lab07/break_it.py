@@ -167,11 +167,15 @@ _EXPECTED = "two of the four rules below 80 %, your own rule at 90 % or more, th
 
 
 def _envelope(draw: Random) -> Envelope:
-    """Lengths from least to a quarter more, so that a list made for one learner is outside another's."""
+    """Lengths from least to a quarter more, so that a list made for one learner is outside another's.
+
+    The longest prompt with the longest answer that its client allows fits into the model's window of 8,192 tokens: else
+    the engine turns it away at the door, whatever the rule.
+    """
     drawn = {
         "chat": (draw.randrange(80, 240), draw.randrange(30, 90)),
-        "code": (draw.randrange(2500, 6000), draw.randrange(6, 30)),
-        "batch": (draw.randrange(1500, 3500), draw.randrange(80, 250)),
+        "code": (draw.randrange(2500, 4900), draw.randrange(6, 30)),
+        "batch": (draw.randrange(1500, 3270), draw.randrange(80, 250)),
     }
     ranges = {t: tuple((least, least * 5 // 4) for least in pair) for t, pair in drawn.items()}
     return Envelope(

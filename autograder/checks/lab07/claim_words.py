@@ -1,4 +1,31 @@
-"""What 07.claims says: a rule and a question for each way in which a claim does not hold, and the hints."""
+"""The words of 07.claims: what units and tenants may be called, a rule and a question for each fault, the hints."""
+
+import re
+from fractions import Fraction
+
+# Unit of a result -> what it may be written in, and how much of it one of these is.
+UNITS = {
+    "ns": {
+        **dict.fromkeys(("s", "sec", "second", "seconds"), 10**9),
+        **dict.fromkeys(("min", "minute", "minutes"), 60 * 10**9),
+        **dict.fromkeys(("ms", "millisecond", "milliseconds"), 10**6),
+        **dict.fromkeys(("us", "µs", "microseconds"), 10**3),
+        **dict.fromkeys(("ns", "nanoseconds"), 1),
+    },
+    "share": {
+        **dict.fromkeys(("%", "percent", "per cent", "points", "pp", "percentage points"), Fraction(1, 100)),
+        **dict.fromkeys(("times", "x"), 1),
+    },
+    "requests": dict.fromkeys(("requests", "promises"), 1),
+}
+SLOWEST = re.compile(r"one in (?:a hundred|100)|\bp9\d|\b9\d(?:\.\d+)?th\b|slowest|unluckiest", re.I)
+NINETY = re.compile(r"\b9\d(?:\.\d+)? ?(?:%|percent|per cent)", re.I)  # of requests, or the value itself
+# What a sentence may call a tenant.
+NAMED = {
+    "chat": re.compile(r"\bchats?\b|\bsupport|\bconversation", re.I),
+    "code": re.compile(r"\bcode\b|\bassistant", re.I),
+    "batch": re.compile(r"\bbatch|\bsummar|\bnightly\b|\bdocument|\bpaper|\bfolder", re.I),
+}
 
 # tag -> (the rule in a sentence, the question)
 RULES = {
@@ -25,6 +52,14 @@ RULES = {
     "worst-not-loser": (
         "Who loses is whoever keeps fewer promises under this rule than under the other one.",
         "{tenant} keeps the fewest, and as few under the other rule. What did this rule take from it?",
+    ),
+    "says-another": (
+        "A sentence and its query speak of the same tenant.",
+        "{id}: the sentence names {named}. Whom does the query look at?",
+    ),
+    "window-apart": (
+        "Two halves show the shift when all else is the same: run and tenant.",
+        "{id}: what differs between the two sides beside the time?",
     ),
     "window": (
         "What came at the shift is seen by setting one half against the other.",

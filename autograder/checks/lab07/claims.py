@@ -1,6 +1,5 @@
 """07.claims: five sentences about two runs, each with a query that the judge asks of the judged runs again."""
 
-import re
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
@@ -8,8 +7,9 @@ from typing import NamedTuple, final
 
 from autograder.channel import Asker, printable
 from autograder.checks.lab07.case import TENANTS
+from autograder.checks.lab07.claim_queries import asks, half
 from autograder.checks.lab07.claim_runs import MINUTES, Runs, runs_of
-from autograder.checks.lab07.claim_words import HINTS, KINDS, RULES
+from autograder.checks.lab07.claim_words import HINTS, KINDS, NAMED, NINETY, RULES, SLOWEST, UNITS
 from autograder.course import Course
 from autograder.judge import Exercise, as_points
 from autograder.verdict import Commitments, Feedback, Score
@@ -23,14 +23,6 @@ NEAR = Fraction(1, 100)  # of the value, to either side
 GAUGE = frozenset(f"{part}_ns" for part in PARTS)
 OF_LOSS = GAUGE | {"kept", "ttft_ns", "tpot_ns", "latency_ns", "queued_ns"}
 OF_HOST = {"Stepped": {"host_ns"}, "requests": {"outside_ns"}}
-# Unit of a result -> what it may be written in, and how much of it one of these is.
-UNITS = {
-    "ns": {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9},
-    "share": {"%": Fraction(1, 100), "points": Fraction(1, 100), "times": 1},
-}
-_SLOWEST = re.compile(
-    r"one in (?:a hundred|100)|\bp9\d|\b9\d(?:th|\.\d+)? ?(?:%|percent|per cent)|slowest|unluckiest", re.I
-)
 
 
 class Claim(NamedTuple):
@@ -94,6 +86,8 @@ class Claims(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         problems = [line for name in CLAIMS if (line := _problem(name, said.answered.get(name)))]
+        if not said.answered:
+            problems = [f"Not answered yet; the five claims are {', '.join(CLAIMS)}"]
         note = "; ".join(problems) + "." if problems else "Complete; it is graded when you hand in."
         return Score(self.id, 0.0, 0.0, "not-answered" if problems else "", (note,), None, said.learner)
 
@@ -127,23 +121,21 @@ def fault_of(name: str, answered: dict, runs: Runs, house: Runs) -> Fault | None
         found, (parts, joins) = runs.ask(claim.query), parsed(claim.query)
     except ValueError as wrong:
         return Fault("no-query", None, {"why": printable(str(wrong), 120)})
-    same = next(
-        (other for other in CLAIMS if other != name and _query_of(answered, other) == claim.query), None
-    )
-    if same is not None and CLAIMS.index(same) < CLAIMS.index(name):
+    before = CLAIMS[: CLAIMS.index(name)]
+    same = next((other for other in before if asks(claim_of(answered.get(other))) == asks(claim)), None)
+    if same is not None:
         return Fault("same-twice", found, {"other": same})
-    tag, numbers = _looks_elsewhere(name, parts, joins, runs) or _says_otherwise(claim, parts, joins, found)
+    tag, numbers = _looks_elsewhere(name, claim.sentence, parts, joins, runs) or _says_otherwise(
+        claim, parts, joins, found
+    )
     if not tag:
         tag, numbers = _value_off(claim, found, house)
     return Fault(tag, found, numbers) if tag else None
 
 
-def _query_of(answered: dict, name: str) -> list | None:
-    claim = claim_of(answered.get(name))
-    return claim.query if claim else None
-
-
-def _looks_elsewhere(name: str, parts: tuple[Part, ...], joins: tuple, runs: Runs) -> tuple[str, dict] | None:
+def _looks_elsewhere(
+    name: str, sentence: str, parts: tuple[Part, ...], joins: tuple, runs: Runs
+) -> tuple[str, dict] | None:
     """The tag when the query does not look at what claim ``name`` is about."""
     elsewhere = "wrong-gauge", {"rule": KINDS[name]}
     if name == "room":
@@ -153,15 +145,23 @@ def _looks_elsewhere(name: str, parts: tuple[Part, ...], joins: tuple, runs: Run
         right = any(part.table == "requests" and part.columns & GAUGE for part in parts)
         return None if right else elsewhere
     if name == "loser":
-        return _loser(parts, runs) or (None if all(part.columns & OF_LOSS for part in parts) else elsewhere)
+        if (wrong := _loser(parts, runs)) is not None:
+            return wrong
+        if not all(part.columns & OF_LOSS for part in parts):
+            return elsewhere
+        named = [tenant for tenant, words in NAMED.items() if words.search(sentence)]
+        return ("says-another", {"named": named[0]}) if named and runs.loser not in named else None
     if name == "other":
         named = sorted(part.run or "run" for part in parts)
         alike = len({replace(part, run="") for part in parts}) == 1
         return None if joins and alike and named == ["other", "run"] else elsewhere
     if not all(OF_HOST.get(part.table, set()) & part.columns for part in parts):
         return elsewhere
-    halves = {_half(part, runs.shift_ns) for part in parts}
-    return None if halves == {"before", "after"} else ("window", {"minutes": MINUTES})
+    halves = {half(part, runs.shift_ns) for part in parts}
+    if halves != {"before", "after"}:
+        return "window", {"minutes": MINUTES}
+    alike = {(part.run or "run", part.fixed("tenant")) for part in parts}
+    return None if len(alike) == 1 else ("window-apart", {})
 
 
 def _loser(parts: tuple[Part, ...], runs: Runs) -> tuple[str, dict] | None:
@@ -176,45 +176,40 @@ def _loser(parts: tuple[Part, ...], runs: Runs) -> tuple[str, dict] | None:
     return None
 
 
-def _half(part: Part, shift_ns: int) -> str:
-    """The half in which all of its rows lie; '' when they may lie in both."""
-    windows = [step[1:] for step in part.keeps if step[0] == "between"]
-    if any(end <= shift_ns for _, end in windows):
-        return "before"
-    return "after" if any(start >= shift_ns for start, _ in windows) else ""
-
-
 def _says_otherwise(claim: Claim, parts: tuple[Part, ...], joins: tuple, found: Found) -> tuple[str, dict]:
     """The tag when the sentence does not say what the query computes, or it computes nothing to speak of."""
-    if _SLOWEST.search(claim.sentence) and any(part.makes[0] == "mean" for part in parts):
+    said = SLOWEST.search(claim.sentence) or (
+        found.unit != "share" and NINETY.search(claim.sentence)  # a share may be 92 % itself
+    )
+    if said and any(part.makes[0] == "mean" for part in parts):
         return "mean-for-p99", {}
     if found.rows < FEWEST_ROWS:
         return "few-events", {"rows": found.rows}
-    if joins and found.value == (0 if joins == ("minus",) else 1):
+    if joins and (len({*map(str, parts)}) < len(parts) or found.value == (0 if "minus" in joins else 1)):
         return "no-difference", {}
     return "", {}
 
 
 def _value_off(claim: Claim, found: Found, house: Runs) -> tuple[str, dict]:
     """The tag when value and unit are not what came out, or the query gives it for every run."""
-    units = UNITS.get(found.unit, {found.unit: 1})
+    units, exact = UNITS.get(found.unit, {found.unit: 1}), Fraction(claim.value)
     numbers = {"found": str(found), "said": claim.said, "value": f"{claim.value:g}"}
     try:
         there = house.ask(claim.query)
     except ValueError:
         there = None
     unit = units.get(claim.unit.strip())
-    if unit is None or not _near(claim.value * unit, found.value):
-        if there is not None and unit is not None and _near(claim.value * unit, there.value):
+    if unit is None or not _near(exact * unit, found.value):
+        if there is not None and unit is not None and _near(exact * unit, there.value):
             return "practice-run", numbers
-        if unit is None or any(_near(claim.value * other, found.value) for other in units.values()):
+        if unit is None or any(_near(exact * other, found.value) for other in units.values()):
             return "ms-for-s", numbers
         return "wrong-value", numbers
     return ("constant", numbers) if there is not None and there.value == found.value else ("", {})
 
 
-def _near(value: float, right: Fraction) -> bool:
-    return abs(Fraction(value) - right) <= NEAR * abs(right)
+def _near(value: Fraction, right: Fraction) -> bool:
+    return abs(value - right) <= NEAR * abs(right)
 
 
 def _problem(name: str, value: object) -> str:

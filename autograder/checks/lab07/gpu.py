@@ -17,7 +17,7 @@ from gpulab.errors import PolicyFault
 from gpulab.serving.engine import Engine
 from gpulab.serving.policy import Policy
 from gpulab.serving.request import Request, Trace
-from gpulab.telemetry.events import Arrived, Dropped, Finished, Preempted, Prefilled, Stepped
+from gpulab.telemetry.events import Arrived, Dropped, Finished, Preempted, Prefilled, Restored, Stepped
 from gpulab.telemetry.ledger import Ledger
 from gpulab.units import MS, SECOND
 
@@ -168,6 +168,7 @@ class _Reader:
             Stepped: self._stepped,
             Prefilled: self._prefilled,
             Preempted: self._preempted,
+            Restored: self._restored,
             Finished: self._ended,
             Dropped: self._ended,
         }
@@ -215,6 +216,10 @@ class _Reader:
         fate.streaming_out = fate.streaming_out or fate.first_ns >= 0
         fate.done = 0 if fate.first_ns < 0 else fate.done
         self.batch_decodes.discard(fact.request)
+
+    def _restored(self, fact: Restored, serial: int) -> None:
+        if self.run.fates[fact.request].tenant == "batch":
+            self.batch_decodes.add(fact.request)
 
     def _ended(self, fact: Finished | Dropped, serial: int) -> None:
         fate = self.run.fates[fact.request]

@@ -114,7 +114,7 @@ def describe(outcome: Outcome, runs: Sequence[Run], rules: Mapping[str, int]) ->
         ),
         "over-reacts": (
             "no more evictions after shift B than before",
-            f"{late[0]} before, {late[1]} after; the steps stayed as long as they were",
+            f"{late[0]} before, {late[1]} after; what the host adds to a step stayed",
             -1,
         ),
         "reserves-most": (
