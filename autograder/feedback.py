@@ -92,7 +92,7 @@ def _misspelt(source: str) -> str:
         ast.parse(source)
     except SyntaxError as wrong:
         return f"\nLine {wrong.lineno}: {wrong.msg}"
-    except (ValueError, RecursionError, MemoryError):
+    except (ValueError, RecursionError, MemoryError, SystemError):
         pass
     return ""
 
