@@ -114,10 +114,17 @@ def _as_told(value: object) -> object:
     return value
 
 
+class Told(SimpleNamespace):
+    """A mapping that is read by name; a name that is not in it is answered with those that are."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(f"there is no {name!r} here; there are {', '.join(vars(self))}")
+
+
 def opened(value: object) -> object:
     """``value`` with its mappings as objects: ``job["generated"]`` is read as ``job.generated``."""
     if type(value) is dict:
-        return SimpleNamespace(**{name: opened(item) for name, item in value.items()})
+        return Told(**{name: opened(item) for name, item in value.items()})
     return [opened(item) for item in value] if type(value) is list else value
 
 

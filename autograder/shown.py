@@ -75,11 +75,8 @@ class Practice:
         None, with a sentence, for names that the exercise does not ask for, and for a build.
         """
         asked = self._exercise
-        if built:
-            what = "the answers by name" if asked.fields else "nothing"
-            print(
-                f"p.check takes {what}. What you built is played by check({asked.id!r}, …), on practice inputs, as often as you like."
-            )
+        if built and asked.fields:
+            print(f"p.check takes answers by name; what you built is played by check({asked.id!r}, …).")
             return None
         if not named(asked.fields, fields, "check", asked.id):
             return None
