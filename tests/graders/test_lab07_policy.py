@@ -1,6 +1,7 @@
 """07.policy: what only this exercise has; its traces are long, so it has its own file beside its sheet."""
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,13 @@ def one_baseline(monkeypatch):
         return known[key]
 
     monkeypatch.setattr(policy, "baseline", remembered)
+
+
+@pytest.fixture(autouse=True)
+def shorter(monkeypatch):
+    """Three simulated minutes instead of five, but for a soak."""
+    real, minutes = gpu.loads, gpu.MINUTES if os.environ.get("GPULAB_SOAK") == "1" else 3
+    monkeypatch.setattr(gpu, "loads", lambda draw, rules, minutes=minutes: real(draw, rules, minutes))
 
 
 @pytest.fixture

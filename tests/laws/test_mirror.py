@@ -1,6 +1,7 @@
 """What a policy sees in the learner's process is what the engine shows, and asking it there changes nothing."""
 
 import json
+import random
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,38 @@ class Juggler(Policy):
         return {"preempt": [[job.id, "recompute"]], "admit": [job.id], "prefill": {**prefill, **again}}
 
 
+class Whim(Policy):
+    """Does anything that is allowed, as a draw from what it sees says: in parts, by both ways, with and without need."""
+
+    def decide(self, view):
+        draw = random.Random(f"{view.now_ns} {len(view.waiting)} {len(view.running)}")
+        here = [job for job in view.running if not job.ready_ns]
+        if view.need_blocks:
+            out, freed = [], 0
+            for job in sorted(here, key=lambda job: draw.random()):
+                if freed < view.need_blocks and job.blocks:
+                    out, freed = [*out, job], freed + job.blocks
+            return {"preempt": [[job.id, draw.choice(("swap", "recompute"))] for job in out]}
+        out = [job for job in here if job.evictions < 6 and draw.random() < 0.15]
+        here = [job for job in here if job not in out and job.left]
+        line = [job for job in view.waiting if not job.ready_ns]
+        gone = [job for job in line if draw.random() < 0.05]
+        left, free = view.token_budget - view.decoding, view.free_blocks - view.next_blocks
+        seats, said = view.max_jobs - len(view.running), {"admit": [], "prefill": {}}
+        for job in here:
+            if left > 0 and draw.random() < 0.7:
+                said["prefill"][job.id] = draw.randint(1, min(job.left, left))
+                left -= said["prefill"][job.id]
+        for job in line:
+            need = view.blocks_to_admit(job)
+            if job not in gone and seats and need <= free and draw.random() < 0.8:
+                said["admit"].append(job.id)
+                free, seats = free - need, seats - 1
+        said["preempt"] = [[job.id, draw.choice(("swap", "recompute"))] for job in out]
+        said["reject"] = [job.id for job in gone]
+        return {**said, "wake": view.now_ns + draw.randint(1, 20_000_000)}
+
+
 POLICIES = {**POLICIES, "juggler": Juggler}
 
 
@@ -90,6 +123,22 @@ def asked(load, name):
 @given(loads((0, 1, 900_000, 40_000_000)))
 def test_whoever_is_put_out_and_let_in_by_one_answer_is_told_anew(load):
     same(load, "juggler")
+
+
+@given(st.one_of(CROWDED, loads((0, 1, 900_000, 40_000_000))))
+def test_whatever_a_policy_does_the_mirror_shows_what_the_engine_shows(load):
+    """Up to the fault that ends it, if it serves nobody for too long."""
+    trace, board, limits = load
+    shown, mirrored = [], []
+    asker = InProcess(lambda: Both(Whim(), mirrored))
+    asker.new({}, "view")
+    try:
+        Engine(board, Both(AskedPolicy(asker, 0, {}, most=200), shown), **limits).run(trace)
+    except PolicyFault as fault:
+        assert fault.law in ("starvation", "blocks") or fault.__cause__.tag == "asks-too-often"
+    finally:
+        asker.close()
+    assert mirrored == shown[: len(mirrored)] and len(shown) - len(mirrored) <= 1
 
 
 @given(CROWDED, st.sampled_from(sorted(POLICIES)))

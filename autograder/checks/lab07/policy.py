@@ -110,7 +110,9 @@ class PolicyExercise(Exercise):
         draw, rules = course.graded(self.id, 0), course.rules[self.id]
         outcomes, tag, built, note = self._judged(gpu.loads(draw, rules), rules, asker)
         predicted, noted = committed(said, self.predicts, self.choices)
-        cause, shows, _ = self.puzzle(course, said.learner).key()
+        cause, shows = "", set()
+        if said.reconciled:  # else nobody asks, and it takes a second
+            cause, shows, _ = self.puzzle(course, said.learner).key()
         reconciled, shown = reconciliation(said, cause, shows)
         points = build_points(self.points, predicted, reconciled, built)
         told = self._feedback(course, tag, outcomes, asker)
