@@ -113,6 +113,9 @@ def grade(
     except (NbgraderFailed, NoSandbox, SandboxFailed, Busy, Unfit, ValueError, OSError) as failure:
         say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        say(f"{lab}: stopped. What is graded is kept; give the command again, and it goes on from there.")
+        raise typer.Exit(130) from None
     if not outcomes:
         say(f"{lab}: nothing was handed in" + (f" by {only}" if only else ""))
         raise typer.Exit(1 if only else 0)

@@ -27,7 +27,7 @@ TICK_SECONDS = 0.75  # two ticks inside one call interrupt it
 ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # one encoder: making it costs 10 µs
 _LONGEST_BITS = 4096  # of a whole number; Python itself writes no more than 4,300 digits
 _TEXT = 300  # characters of an exception that travel
-_OURS = ("gpulab", "autograder.answerer", "autograder.mirror")
+_OURS = ("gpulab", "autograder.answerer", "autograder.learner", "autograder.mirror")
 
 
 class Unsendable(Exception):
@@ -114,10 +114,17 @@ def _as_told(value: object) -> object:
     return value
 
 
+class Told(SimpleNamespace):
+    """A mapping that is read by name; a name that is not in it is answered with those that are."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(f"there is no {name!r} here; there are {', '.join(vars(self))}")
+
+
 def opened(value: object) -> object:
     """``value`` with its mappings as objects: ``job["generated"]`` is read as ``job.generated``."""
     if type(value) is dict:
-        return SimpleNamespace(**{name: opened(item) for name, item in value.items()})
+        return Told(**{name: opened(item) for name, item in value.items()})
     return [opened(item) for item in value] if type(value) is list else value
 
 

@@ -5,6 +5,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from autograder import gradebook, intake, release
@@ -17,7 +18,7 @@ from autograder.frame import (
 )
 from autograder.grading import FOLDERS, Graded, Task, replace_folder
 from autograder.journal import Journal
-from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, write_summary
+from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, read_summary, write_summary
 from autograder.places import COURSE_ID, Places
 from autograder.received import take
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
@@ -88,7 +89,7 @@ class Batch:
                 submissions = [submission for submission in submissions if submission.student == only]
             intake.report(submissions, self.progress)
             outcomes = self._graded(submissions, lab, journal)
-            self._export(outcomes)
+            self._export(outcomes, only)
             return outcomes
 
     def _graded(self, submissions: list[intake.Submission], lab: Tasks, journal: Journal) -> list[Outcome]:
@@ -236,15 +237,20 @@ class Batch:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(log, encoding="utf-8")
 
-    def _export(self, outcomes: list[Outcome]) -> None:
+    def _export(self, outcomes: list[Outcome], only: str | None) -> None:
         from nbgrader.plugins import CsvExportPlugin
 
         exporter = CsvExportPlugin(parent=self.nbgrader)
         exporter.to = str(self.places.course / "grades.csv")
         with self.nbgrader.gradebook as gradebook:
             exporter.export(gradebook)
-        write_summary(self.places.course / "summary.csv", self.lab, outcomes)
-        self.progress(f"marks: {exporter.to} and {self.places.course / 'summary.csv'}")
+        summary, others = self.places.course / "summary.csv", {}
+        if only is not None:  # the rest of the class keeps its rows
+            with suppress(OSError, ValueError):
+                others = read_summary(summary, self.lab)
+        if outcomes or only is None:
+            write_summary(summary, self.lab, outcomes, others)
+        self.progress(f"marks: {exporter.to} and {summary}")
 
 
 def _minutes(seconds: float) -> str:

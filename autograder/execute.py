@@ -21,6 +21,7 @@ from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
+from autograder.settled import settle
 
 _KEPT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"),
@@ -68,6 +69,7 @@ class JudgedExecute(CappedExecute):
             sitting.end()
             shutil.rmtree(scratch, ignore_errors=True)
         nb.metadata["gpulab"] = {"sandbox": self._way}
+        settle(nb)
         # Written after the last cell has run: no display can be updated over it any more.
         counts = counted({score.exercise: score for score, _ in verdicts.values()}, self.alternatives())
         for index, (score, note) in verdicts.items():
@@ -139,7 +141,8 @@ class JudgedExecute(CappedExecute):
                 if exercise in known and seen is None and self.builds(exercise):
                     seen = [copy.deepcopy(before.get("outputs")) for before in nb.cells[:index]]
                 if seen is not None:
-                    cell.metadata["tags"] = [*cell.metadata.get("tags", []), SEEN]
+                    tags = cell.metadata.get("tags", [])
+                    cell.metadata["tags"] = tags if SEEN in tags else [*tags, SEEN]
                 if exercise in known:
                     sitting.overheard = self._recorder() if exercise == self.record[0] else None
                     sitting.open(exercise)

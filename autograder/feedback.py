@@ -1,5 +1,6 @@
 """What a learner reads: the judge's words in the check cells, and the page they stand on."""
 
+import ast
 import builtins
 import html
 import re
@@ -71,14 +72,29 @@ class HideGradedInputs(NbGraderPreprocessor):
     def preprocess_cell(self, cell, resources, cell_index):
         """The cell with a sentence in the place of what it showed."""
         outputs = cell.get("outputs", [])
+        if SEEN in cell.metadata.get("tags", []) and "execution_count" in cell:
+            cell.execution_count = None  # which the kernel says, and so the learner's code
         judged = any("exercise" in output.get("metadata", {}).get("gpulab", {}) for output in outputs)
         if SEEN not in cell.metadata.get("tags", []) or judged or not outputs:
             return cell, resources
         kinds = [output.ename for output in outputs if output.output_type == "error"]
         named = [kind for kind in kinds if isinstance(getattr(builtins, kind, None), type)]
-        ended = f" It ended with {named[0] if named else 'an exception'}." if kinds else ""
+        ended = f"\nIt ended with {named[0] if named else 'an exception'}." if kinds else ""
+        if named and issubclass(getattr(builtins, named[0]), SyntaxError):
+            ended += _misspelt(cell.source)
         cell.outputs = [new_output("stream", name="stdout", text=f"{_LEFT_OUT}{ended}\n")]
         return cell, resources
+
+
+def _misspelt(source: str) -> str:
+    """Where ``source`` is no Python and why, read anew: what the cell itself showed may hold anything."""
+    try:
+        ast.parse(source)
+    except SyntaxError as wrong:
+        return f"\nLine {wrong.lineno}: {wrong.msg}"
+    except (ValueError, RecursionError, MemoryError, SystemError):
+        pass
+    return ""
 
 
 class HideHiddenTests(ClearHiddenTests):
@@ -136,10 +152,16 @@ class FeedbackPage(HTMLExporter):
         """The page and its resources."""
         page, resources = super().from_notebook_node(nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
-        page = _unread(page, resources.get("nbgrader", {}).get("unread", {}))
+        page = _unread(named(page), resources.get("nbgrader", {}).get("unread", {}))
         if nb.metadata.get("gpulab", {}).get("sandbox") == UNSAFE:
             page = re.sub(r"<body[^>]*>", rf"\g<0>\n<p><strong>{UNSAFE_NOTE}</strong></p>", page, count=1)
         return page.replace("<head>", f"<head>\n{_POLICY}", 1), resources
+
+
+def named(page: str) -> str:
+    """``page`` with each entry of the list at its top by its cell's name; nbgrader calls them all *Test cell* or *Comment*."""
+    page = re.sub(r'(<li><a href="#([^"]+)">)Test cell</a>', r"\1\2</a>", page)
+    return re.sub(r'(<li><a href="#comment-([^"]+)">)Comment</a>', r"\1\2: comment</a>", page)
 
 
 def _unread(page: str, waiting: dict[str, float]) -> str:

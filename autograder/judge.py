@@ -113,6 +113,8 @@ def reconciliation(said: Commitments, cause: str, shows: set[int]) -> tuple[floa
     events = said.reconciled.get("events")
     cited = [event for event in events if type(event) is int] if type(events) is list else []
     shown = bool(cited) and all(event in shows for event in cited)
+    if said.reconciled.get("cause") is None and not cited:
+        return 0.0, "Reconciled: not yet."
     return 0.5 * named + 0.5 * shown, (
         f"Reconciled: the term is {'right' if named else 'not right'}, "
         f"the events cited {'show' if shown else 'do not show'} it."

@@ -37,16 +37,27 @@ class Outcome:
         return f"{self.score:g} of {self.max_score:g}{waits}"
 
 
-def write_summary(file: Path, lab: str, outcomes: list[Outcome]) -> None:
-    """A row for every submission of this run: status, points in all and each, the reason, the notes."""
-    cells = sorted({name for outcome in outcomes for name in (*outcome.points, *outcome.unread)})
+_FIRST, _LAST = ("lab", "student", "status", "score", "max_score"), ("reason", "notes")
+
+
+def write_summary(
+    file: Path, lab: str, outcomes: list[Outcome], keep: dict[str, dict[str, str]] | None = None
+) -> None:
+    """A row for every submission of this run: status, points in all and each, the reason, the notes.
+
+    ``keep`` are rows of an earlier summary by student; those of nobody in this run stay as they are.
+    """
+    rows: dict[str, dict] = dict(keep or {})
+    for one in outcomes:
+        first = (lab, one.student, one.status, _rounded(one.score), _rounded(one.max_score))
+        points = {name: _rounded(one.points.get(name)) for name in (*one.points, *one.unread)}
+        last = {"reason": one.reason, "notes": one.notes}
+        rows[one.student] = dict(zip(_FIRST, first, strict=True)) | points | last
+    cells = sorted({name for row in rows.values() for name in row if name} - {*_FIRST, *_LAST})
     with file.open("w", encoding="utf-8", newline="") as handle:
-        rows = csv.writer(handle)
-        rows.writerow(["lab", "student", "status", "score", "max_score", *cells, "reason", "notes"])
-        for one in outcomes:
-            points = [_rounded(one.points.get(name)) for name in cells]
-            total = [_rounded(one.score), _rounded(one.max_score)]
-            rows.writerow([lab, one.student, one.status, *total, *points, one.reason, one.notes])
+        table = csv.DictWriter(handle, [*_FIRST, *cells, *_LAST], restval="", extrasaction="ignore")
+        table.writeheader()
+        table.writerows(rows.values())
 
 
 def read_summary(file: Path, lab: str, only: str | None = None) -> dict[str, dict[str, str]]:

@@ -58,6 +58,7 @@ def run(request: dict, listening: list[int], up: Callable[[], None]) -> None:
     Path(CONNECTION).write_text(json.dumps(request["connection"]))
     app = SandboxedKernelApp.instance()
     app.initialize(["-f", CONNECTION, *request["arguments"]])
+    app.shell.ask_exit = lambda: None  # an exit() that was left over would end it, some cells later
     up()
     app.start()
 

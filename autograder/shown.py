@@ -38,9 +38,10 @@ class Shown:
             return "\n".join([told, "", *said.lines()]) if said else told
         head = "passed on the public inputs" if self.passed else "not passed yet"
         lines = [f"{score.exercise}: {head}. {' '.join(score.notes)}"]
-        lines.append(
-            f"On inputs like these the build is worth {score.points:g} of {score.max_points:g} points."
-        )
+        if score.max_points:  # a plan is weighed only against the reference, which no learner has
+            lines.append(
+                f"On inputs like these the build is worth {score.points:g} of {score.max_points:g} points."
+            )
         return "\n".join([*lines, "", *said.lines()] if said else lines)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
@@ -68,12 +69,15 @@ class Practice:
         """What the reference does on this task, fact by fact."""
         return self._exercise.reference(self._course, self.task)
 
-    def check(self, **fields: object) -> Score | None:
+    def check(self, *built: object, **fields: object) -> Score | None:
         """Full feedback on your answers to this practice task; it carries no points.
 
         None, with a sentence, for names that the exercise does not ask for, and for a build.
         """
         asked = self._exercise
+        if built and asked.fields:
+            print(f"p.check takes answers by name; what you built is played by check({asked.id!r}, …).")
+            return None
         if not named(asked.fields, fields, "check", asked.id):
             return None
         return self._exercise.practise(self._course, self.task, plain(fields))

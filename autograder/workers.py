@@ -68,6 +68,10 @@ class Workers:
                 for future in done:
                     yield from self._ended(future, *pending.pop(future), again)
         finally:
+            if (
+                pending
+            ):  # stopped, for example with Ctrl-C: nobody takes what is in hand, so nobody waits for it
+                _end(executor)
             executor.shutdown(wait=False, cancel_futures=True)
 
     def _here(self, task: Task) -> Graded:
@@ -121,6 +125,12 @@ def _processes(count: int) -> Executor:
     return ProcessPoolExecutor(
         count, context, initializer=_settle, initargs=(os.getpid(), context.Value("i", 0))
     )
+
+
+def _end(executor: Executor) -> None:
+    """End the processes of ``executor`` at once; their kernels go with them. Workers elsewhere go on."""
+    for process in list((getattr(executor, "_processes", None) or {}).values()):
+        process.kill()
 
 
 def _settle(parent: int, counter) -> None:

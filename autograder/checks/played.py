@@ -44,6 +44,7 @@ FAULTS = {  # tag -> (the rule, the question), for answers that never were one
 }
 _ASKED = ("new", "place", "reclaim", "take", "give", "trim", "missing", "grow", "slots", "reads", "drop")
 _ASKED += ("admit", "append", "fork", "finish")  # names of the judge's own, which hold nothing that was asked
+_CELL_LINES = 999  # more than any cell that somebody wrote has
 _CHANNEL = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
 
 
@@ -99,6 +100,8 @@ def capped(outcomes: list[Outcome]) -> tuple[float, str] | None:
     lawful = sum(outcome.lawful for outcome in outcomes) / len(outcomes)
     if lawful == 1:
         return None
+    if all(outcome.tag == "not-solved" for outcome in outcomes):
+        return CAP * lawful, "Build: not solved yet."
     return CAP * lawful, f"Build: a safety law was broken; {lawful:.0%} of the cases kept all laws."
 
 
@@ -172,10 +175,12 @@ def shown_small(
 def said_of(outcome: Outcome, *, quoting: bool, what: str = "your code") -> str:
     """What the learner's side did instead of answering.
 
-    Not ``quoting``: without a word of the learner's side, whose code has read a graded input.
+    Not ``quoting``: without a word of the learner's side, whose code has read a graded input, and can raise in a
+    line that nobody wrote.
     """
     numbers = outcome.numbers
-    line = f", line {numbers['line']} of your cell" if numbers.get("line") else ""
+    at = numbers.get("line", 0)
+    line = f", line {at} of your cell" if at and (quoting or at <= _CELL_LINES) else ""
     method = "making your object" if numbers.get("method") == "new" else f"`{numbers.get('method', what)}`"
     if not quoting and numbers.get("method") not in _ASKED:
         method = what

@@ -110,7 +110,9 @@ def main(count: int = 20, lab: str = "02-allocate") -> None:
             start = time.perf_counter()
             way()
             wall = time.perf_counter() - start
-        if name.endswith("2 workers"):  # their processor time is spent elsewhere; the work is that of one worker
+        if name.endswith(
+            "2 workers"
+        ):  # their processor time is spent elsewhere; the work is that of one worker
             SPENT.update({part: rows["autograder grade, 1 worker"][part] for part in SPENT})
         overhead = (wall - SPENT["cells"] - SPENT["judge"]) / count
         if name.endswith("2 workers"):  # two at once: half of the work's time is spent side by side

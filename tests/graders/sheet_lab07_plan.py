@@ -52,7 +52,7 @@ def mean_rate(made, case):
 
 @otherwise
 def share_too_small(made, case):
-    everywhere(made, chat=20_000, code=600, batch=600)
+    everywhere(made, chat=20_000, code=500, batch=600)
 
 
 @otherwise

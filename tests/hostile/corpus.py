@@ -9,10 +9,11 @@ The head is comment lines ``# Name: value``:
     Note          words, divided by " | ", that the feedback of the check must all contain
     Limits        fields of Limits, as JSON
     Timeout       seconds for a cell
+    Tags          tags, divided by " | ", of its cells
     Link          "name -> target": a link in what was handed in
     Large, Pipe   the name of a file of 2 MB, of a named pipe, in what was handed in
 
-Cells are divided by ``# %%``. @COURSE@, @REPO@, @PID@, @PORT@ and @SOCKET@ stand for what an attacker can at best know:
+Cells are divided by ``# %%``; one that begins with ``# After the check`` is run after it. @COURSE@, @REPO@, @PID@, @PORT@ and @SOCKET@ stand for what an attacker can at best know:
 the course's folder, the repository, the process that grades, a port and a socket on which that process listens.
 @SOLUTION@ stands for a right class.
 """
@@ -26,7 +27,21 @@ from pathlib import Path
 from nbformat.v4 import new_code_cell, new_notebook
 
 FOLDER = Path(__file__).parent / "submissions"
-NAMES = ("Tries", "Must", "Points", "Together", "Says", "Note", "Limits", "Timeout", "Link", "Large", "Pipe")
+NAMES = (
+    "Tries",
+    "Must",
+    "Points",
+    "Together",
+    "Says",
+    "Note",
+    "Limits",
+    "Timeout",
+    "Tags",
+    "Link",
+    "Large",
+    "Pipe",
+)
+AFTER = "# After the check"
 CANARY = "canary-4f1c"
 """In every secret of the course; attackers write it in two pieces, so that only what they read can contain it."""
 
@@ -69,7 +84,7 @@ class Submission:
         return cls(path.stem, head, tuple(cell.strip() for cell in "\n".join(lines).split("# %%\n")))
 
     def words(self, name: str) -> list[str]:
-        """What the head's ``Says`` or ``Note`` lists."""
+        """What the head's ``Says``, ``Note`` or ``Tags`` lists."""
         return [word.strip() for word in self.head.get(name, "").split(" | ") if word.strip()]
 
     @property
@@ -91,16 +106,17 @@ def batches() -> dict[str, list[Submission]]:
 
 
 def notebook(submissions: list[Submission], knows: dict[str, str]):
-    """One notebook of all cells of ``submissions``, a commitment before them and the check behind them.
+    """One notebook of all cells of ``submissions``, a commitment before them and the check behind most of them.
 
     A cell's metadata says under ``hostile`` whose it is.
     """
-    cells = [new_code_cell(_COMMIT), new_code_cell(_NO_BUILD)]
+    before, after = [new_code_cell(_COMMIT), new_code_cell(_NO_BUILD)], []
     for one in submissions:
         for source in one.cells:
             known = re.sub("@([A-Z]+)@", lambda found: {**knows, "SOLUTION": solution()}[found[1]], source)
-            cells.append(new_code_cell(known, metadata={"hostile": one.name}))
-    cells.append(new_code_cell(_CHECK, metadata=_GRADED))
+            cell = new_code_cell(known, metadata={"hostile": one.name, "tags": one.words("Tags")})
+            (after if source.startswith(AFTER) else before).append(cell)
+    cells = [*before, new_code_cell(_CHECK, metadata=_GRADED), *after]
     made = new_notebook(cells=cells)
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return made

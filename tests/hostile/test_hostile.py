@@ -2,19 +2,27 @@
 
 import hashlib
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
+import nbgrader
 import pytest
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
+from autograder.feedback import FeedbackPage, HideGradedInputs
 from autograder.sandbox_tree import processes
 from autograder.sandbox_warm import warm
 from tests.hostile.corpus import CANARY, batches, corpus, notebook, shown
 
+GRADED = re.compile(r"graded[-_\W]{1,9}\d+|\[\d{6}\]|line \d{6}")
+"""What those who carry graded inputs out make of them; their sources hold nothing of this form."""
+FORMGRADER = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader"
+TEMPLATES, STATIC = str(FORMGRADER / "templates"), str(FORMGRADER / "static/node_modules/bootstrap/dist/css")
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -73,6 +81,21 @@ def hand_in_beside(head: dict[str, str], folder: Path, course: Path) -> None:
         os.mkfifo(folder / head["Pipe"])
 
 
+def page_of(nb) -> str:
+    """The feedback page of a graded notebook, which must be one that can be written and read."""
+    read = nbformat.reads(nbformat.writes(nb).encode(), as_version=4)
+    nbformat.validate(read)
+    for cell in read.cells:
+        if "nbgrader" in cell.metadata:
+            cell.metadata.nbgrader.update(score=0, comment="")
+    page = FeedbackPage(
+        template_name="feedback", extra_template_basedirs=[TEMPLATES], extra_template_paths=[STATIC]
+    )
+    page.register_preprocessor(HideGradedInputs, enabled=True)
+    grades = {"score": 0.6, "max_score": 6, "late_penalty": 0}
+    return page.from_notebook_node(read, {"nbgrader": grades})[0]
+
+
 def reached(listener: socket.socket) -> bool:
     listener.settimeout(0)
     try:
@@ -105,14 +128,16 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
 
     grade.preprocess(nb, {"nbgrader": {"student": "ann"}, "metadata": {"path": str(folder)}})
 
-    feedback = nb.cells[-1].outputs
-    assert {str(feedback[0].metadata["gpulab"]["points"])} == points, shown(nb.cells[-1])
+    (checked,) = (cell for cell in nb.cells if "nbgrader" in cell.metadata)
+    feedback = checked.outputs
+    assert {str(feedback[0].metadata["gpulab"]["points"])} == points, shown(checked)
     for one in submissions:
         told = "\n".join(shown(cell) for cell in nb.cells if cell.metadata.get("hostile") == one.name)
         assert [word for word in one.words("Says") if word not in told] == [], (one.name, told)
         noted = feedback[0].data["text/plain"]
         assert [word for word in one.words("Note") if word not in noted] == [], (one.name, noted)
     assert CANARY not in "".join(shown(cell) for cell in nb.cells)
+    assert GRADED.findall(page_of(nb)) == []
     assert nb.metadata["gpulab"] == {"sandbox": warm().way}
     assert len(str(grade.widget_state)) < 2_000_000
     assert state_of(course) == before
@@ -126,4 +151,4 @@ def test_a_hostile_submission_gets_its_honest_mark_reads_nothing_and_leaves_noth
 
 def test_every_hostile_submission_says_what_it_tries_and_what_must_happen():
     assert [one.name for one in corpus() if not (one.head["Tries"] and one.head["Must"])] == []
-    assert len(corpus()) >= 60
+    assert len(corpus()) >= 80

@@ -333,12 +333,26 @@ def invalid_cells(nb):
     nb.nbformat_minor = 2
 
 
+def half_characters(nb):
+    """As an editor leaves them that cuts a picture letter in two; JSON can say them, no file in UTF-8 can."""
+    nb.cells.append(new_code_cell("print('\ud83d')"))
+    nb.cells.append(nbformat.v4.new_markdown_cell("half \ud83d", metadata={"note": "\ud83d"}))
+
+
+def tags_of_grading(nb):
+    tags = ["graded-inputs-seen", "restored", "watch", "remove_cell"]
+    nb.cells.append(new_code_cell("raise SystemExit", metadata={"tags": tags}))
+    nb.cells[1].metadata["tags"] = tags[:2]
+    nb.cells[2].metadata["tags"] = tags
+
+
 def wrong_answer(nb):
     nb.cells[1].source = "def double(n): return 7"
 
 
 HONEST = [copied_solution_cell, deleted_cells, changed_check, flipped_flags]
 HONEST += [check_as_markdown, invented_cell, nonsense_metadata, invalid_cells]
+HONEST += [half_characters, tags_of_grading]
 
 
 @pytest.fixture(scope="module")

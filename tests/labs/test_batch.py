@@ -44,6 +44,19 @@ def test_a_lab_that_is_not_there_is_named_with_the_labs_there_are(built):
     assert (result.exit_code, "There is: 90-tiny" in result.output) == (1, True)
 
 
+def test_one_learner_graded_again_leaves_the_summary_of_the_others(built, grade):
+    for student, code in (("ann", RIGHT), ("bob", "def double(number): return 0")):
+        built.hand_in(student, solved(built, code))
+    _, _, before = grade()
+    assert [row["score"] for row in before.values()] == ["3.0", "0.0"]
+    assert grade("--only", "nemo")[::2] == (1, before)
+    handed_in = built.places.course / "submitted" / "bob" / built.name / f"{built.name}.ipynb"
+    nbformat.write(solved(built, RIGHT), handed_in)
+    code, _, rows = grade("--only", "bob")
+    assert (code, list(rows), rows["ann"]) == (0, ["ann", "bob"], before["ann"])
+    assert rows["bob"]["score"] == "3.0"
+
+
 def test_a_failure_of_ours_is_told_apart_and_the_others_are_graded(built, grade, monkeypatch):
     for student in ("ann", "bob", "cyd"):
         built.hand_in(student, solved(built, RIGHT))

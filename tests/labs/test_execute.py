@@ -10,7 +10,7 @@ from nbgrader.utils import determine_grade
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
-from autograder.feedback import SEEN, HideGradedInputs
+from autograder.feedback import SEEN, HideGradedInputs, named
 from autograder.sandbox_warm import warm
 
 
@@ -291,6 +291,7 @@ def test_what_was_predicted_counts_though_the_build_cell_has_an_error(broken, ch
     SelfStudy().preprocess(nb, {"nbgrader": {"student": "ann"}, "metadata": {"path": str(tmp_path)}})
     told = nb.cells[2].outputs[0]
     assert told.metadata["gpulab"]["points"] == 0.6
+    assert "of your cell" not in str(told)  # no line of ours is called the learner's
     assert "none of your code reached the judge" in "".join(str(output) for output in nb.cells[2].outputs)
 
 
@@ -328,9 +329,25 @@ def test_the_page_leaves_out_what_may_hold_graded_inputs_and_keeps_the_judges_wo
         cell = new_code_cell("x", outputs=outputs, metadata={"tags": [SEEN]})
         (left,) = hide(cell, {}, 0)[0].outputs
         assert "4711" not in left.text and left.text.strip().endswith(said or "are graded.")
+    wrong = new_output("error", ename="SyntaxError", evalue="4711", traceback=["4711"])
+    for source, said in {
+        "x = 1\nx = = 3": "It ended with SyntaxError.\nLine 2: invalid syntax\n",
+        "x": "SyntaxError.\n",
+    }.items():
+        cell = new_code_cell(source, outputs=[wrong], metadata={"tags": [SEEN]})
+        (left,) = hide(cell, {}, 0)[0].outputs
+        assert "4711" not in left.text and left.text.endswith(said)
     for cell in (
         new_code_cell("x", outputs=[text]),
         new_code_cell("x", outputs=[judged], metadata={"tags": [SEEN]}),
         new_code_cell("x", metadata={"tags": [SEEN]}),
     ):
         assert hide(cell, {}, 0)[0].outputs == cell.outputs
+
+
+def test_the_list_at_the_top_of_the_page_says_which_cell_is_which():
+    listed = '<li><a href="#04-fair">Test cell</a> (Score: 1.8 / 6.0)</li><li><a href="#comment-fair-predict">Comment</a></li>'
+    assert named(listed) == (
+        '<li><a href="#04-fair">04-fair</a> (Score: 1.8 / 6.0)</li>'
+        '<li><a href="#comment-fair-predict">fair-predict: comment</a></li>'
+    )

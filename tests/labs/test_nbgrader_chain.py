@@ -141,7 +141,8 @@ def test_the_answers_in_the_open_repository_are_worth_little_in_a_course_with_a_
     folder, person = people
     (folder / "course" / "secret").write_text("another course\n")
     person["instructor"].types("python", "-m", "autograder", "grade", LAB, "--only", "solved")
-    (row,) = csv.DictReader((folder / "course" / "summary.csv").read_text().splitlines())
+    rows = csv.DictReader((folder / "course" / "summary.csv").read_text().splitlines())
+    (row,) = (row for row in rows if row["student"] == "solved")
     assert float(row["02-first-fit"]) > 3.0  # code is code in every course
     assert float(row["02-predict-oom"]) < 1.5
     assert float(row["02-strand"]) < 1.5

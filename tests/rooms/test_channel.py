@@ -4,6 +4,7 @@ In process and over a real socket alike. The far end of the socket is a child pr
 the learner's side must lie on the wire, it is a thread that writes raw packets.
 """
 
+import copy
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 
 from autograder import answerer, channel
-from autograder.answerer import Answerer, TimeNet, TookTooLong, Unsendable, plain
+from autograder.answerer import Answerer, TimeNet, TookTooLong, Unsendable, opened, plain
 from autograder.channel import AnswerFault, InProcess, OverSocket
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -540,3 +541,14 @@ def test_a_judge_can_let_mappings_be_read_as_objects_at_any_depth():
             asker.ask("rank", [{"jobs": []}])
     finally:
         asker.close()
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_are():
+    view = opened({"now_ns": 7, "waiting": [{"id": 1, "tenant": "chat"}]})
+    assert (view.waiting[0].tenant, hasattr(view, "later"), copy.deepcopy(view) == view) == (
+        "chat",
+        False,
+        True,
+    )
+    with pytest.raises(AttributeError, match="there is no 'idd' here; there are id, tenant"):
+        _ = view.waiting[0].idd

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from autograder.checks.played import Outcome, capped
 from autograder.course import Course
 from autograder.judge import (
     Exercise,
@@ -367,6 +368,13 @@ def test_a_prediction_counts_when_every_number_is_there_whatever_it_says():
 def test_reconciling_is_half_the_cause_and_half_the_events(cause, events, share):
     said = Commitments("", {}, {"cause": cause, "events": events})
     assert reconciliation(said, "fragmented", {3, 5})[0] == share
+
+
+def test_what_was_left_open_is_not_called_wrong():
+    assert reconciliation(Commitments({}, {}, {}), "fragmented", {3}) == (0.0, "Reconciled: not yet.")
+    open_build = [Outcome(lawful=False, tag="not-solved")] * 2
+    assert capped(open_build) == (0.0, "Build: not solved yet.")
+    assert "a safety law was broken; 0%" in capped([*open_build, Outcome(lawful=False, tag="overlap")])[1]
 
 
 def test_the_form_of_answers_is_told_and_nothing_of_their_worth():

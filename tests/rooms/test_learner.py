@@ -350,6 +350,14 @@ def test_practice_is_fresh_each_time_begins_again_and_tells_all():
         (lambda: lab.variant("00.read").check(peek_bytes=3), "write p.check(peak_bytes=…, overlap_ns=…"),
         (lambda: lab.variant("00.read").check(peek_bytes=3), "last_copy=…); peek_bytes was given."),
         (lambda: lab.variant("00.read").check(), "nothing was given."),
+        (
+            lambda: lab.variant("02.first-fit").check(print),
+            "asks for no answers: check() plays what you built.",
+        ),
+        (
+            lambda: lab.variant("04.batching").check(print),
+            "by name; what you built is played by check('04.batching', …).",
+        ),
         (lambda: lab.blocks("02.first-fit", ["b", "f"]), "Write the letters in one string, for example"),
     ],
 )

@@ -1,8 +1,10 @@
 """Submissions over workers: all come back, whoever dies, and our own failures are tried again."""
 
 import json
+import multiprocessing
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,12 @@ def raises(task: Task) -> Graded:
     raise RuntimeError("a fault of the grader itself")
 
 
+def takes_long(task: Task) -> Graded:
+    if note_try(task) and task.student != "ann":
+        time.sleep(60)
+    return Graded(task.student)
+
+
 NAMES = ("ann", "bob", "cyd", "dan", "eve", "fay", "gus")
 
 
@@ -100,6 +108,16 @@ def test_an_exception_in_a_worker_is_a_failure_and_not_the_end():
     assert faults(Workers(2, play=raises).graded(tasks("ann", "bob"))) == dict.fromkeys(
         ("ann", "bob"), "RuntimeError: a fault of the grader itself"
     )
+
+
+def test_who_stops_a_run_does_not_wait_for_what_is_in_hand(tmp_path):
+    results = Workers(2, play=takes_long).graded(tasks(*NAMES, folder=tmp_path))
+    assert next(results).student == "ann"
+    children = multiprocessing.active_children()
+    results.close()  # what Ctrl-C does, too: nobody takes the other results
+    for child in children:
+        child.join(10)
+    assert children and not any(child.is_alive() for child in children)
 
 
 def test_tasks_are_made_when_their_turn_comes(tmp_path):

@@ -18,7 +18,7 @@ _QUESTIONS = {
     "not-solved": "Which requests must keep coming, so that a longer one is never the shortest?",
     "wrong-form": "Is it a list of [arrival_ms, prompt tokens, output tokens], whole numbers, the last two not negative?",
     "too-long": "Which of your requests make no difference?",
-    "outside": "How long does that request take alone, and what does your envelope allow?",
+    "outside": "How long does that request take alone, and what do the limits allow that your cell prints?",
     "overload": "With more work than time, everybody waits, under any order. How far apart may the short ones come?",
     "all-alike": "All take equally long: what could be shortest?",
     "nobody-starves": "Who waits longest ran in between. When was it the shortest, and how do you prevent that?",

@@ -31,9 +31,9 @@ from gpulab.telemetry.events import Claimed, Finished, Granted, Prefilled, Stepp
 from gpulab.telemetry.ledger import Ledger
 
 NAIVE = {  # what a learner watches: another part of the wait is the largest under each
-    "whole": "Every prompt that is here is computed whole in the next step.",
-    "idle": "Prompts are computed while nobody decodes.",
-    "pool": "Chunks keep the gap; the chats hold all blocks when the first prompt comes.",
+    "whole": "In the run that you will see, every prompt that is here is computed whole in the next step.",
+    "idle": "In the run that you will see, prompts are computed only while nobody decodes.",
+    "pool": "In the run that you will see, chunks keep the gap; the chats hold all blocks when the first prompt comes.",
 }
 
 

@@ -15,7 +15,7 @@ QUESTIONS = {
     "wait-without-service": "You gave the wait. When does the response end: when a request begins to run, or when it is answered?",
     "it-is-idle-time": "Gauge 1 says that the server is as busy either way, and both means are above {mean} ms. Which "
     "gauge moved?",
-    "other-mean": "Take F12's mix (1 in 10 long, ratio 20, load 0.8, short 1 ms): does your way give 59.3 and 14.5?",
+    "other-mean": "Take the worked mix (9 in 10 of mean 1, 1 in 10 of mean 20, load 0.8): does your way give 59.3 and 14.5?",
     "longest-waiter-is-head": "Request {waiter} waited longest, {waited} ms. Who ran meanwhile?",
     "no-head": "The head of a convoy is one request of the timeline. Which one runs while most others wait?",
     "other-head": "While request {head} ran, how many stood behind it? Is there one behind which more stood?",

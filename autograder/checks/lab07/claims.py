@@ -86,6 +86,8 @@ class Claims(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         problems = [line for name in CLAIMS if (line := _problem(name, said.answered.get(name)))]
+        if not said.answered:
+            problems = [f"Not answered yet; the five claims are {', '.join(CLAIMS)}"]
         note = "; ".join(problems) + "." if problems else "Complete; it is graded when you hand in."
         return Score(self.id, 0.0, 0.0, "not-answered" if problems else "", (note,), None, said.learner)
 

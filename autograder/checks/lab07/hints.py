@@ -7,7 +7,7 @@ HINTS = {
         "# who may use a GPU whose own tenant is silent?\n"
         "# whose prompts can wait, and how many of them may be let in at once?\n"
         "# a share holds the tenant's longest request, and the rest is chat's\n"
-        "# expect: what try_plan says, as a mean over its three traces",
+        "# expect: what try_plan says, as a mean over its three traces, on the weakest of several practices",
         'blocks("07.plan") gives the lines of `plan` to put in order, with two that do not belong.',
     ),
     "07.break": (
@@ -25,7 +25,7 @@ BLOCKS = {
             "a": 'room = case["memory_bytes"] - case["weights_bytes"] - case["context_bytes"]',
             "b": 'whole = room // case["block_bytes"]',
             "c": 'whole = case["memory_bytes"] * 9 // 10 // case["block_bytes"]',
-            "d": 'code, batch = (case["tenants"][t]["longest_blocks"] * 9 // 8 for t in ("code", "batch"))',
+            "d": 'code, batch = (case["tenants"][t]["longest_blocks"] * n // 8 for t, n in (("code", 18), ("batch", 9)))',
             "e": 'serves = {"chat": whole - code - batch, "code": code, "batch": batch}',
             "f": 'devices = [{"serves": serves, "max_jobs": case["most_jobs"]}] * case["devices"]',
             "g": 'devices = [{"serves": {t: whole}, "max_jobs": case["most_jobs"]} for t in case["tenants"]]',

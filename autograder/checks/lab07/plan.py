@@ -28,7 +28,9 @@ from gpulab.report.waiting import Waiting
 from gpulab.telemetry.events import Arrived, Finished
 from gpulab.telemetry.ledger import Ledger
 
-NEAR_POINTS = {"chat": 4, "code": 20, "batch": 5}  # of what is expected; a burst more or less moves code far
+# What is promised may come out better by so many points, or worse by so many; a burst more or less moves code far.
+BETTER_POINTS = {"chat": 5, "code": 26, "batch": 5}
+WORSE_POINTS = {"chat": 1.5, "code": 8, "batch": 3}
 PLANNED = 0.80  # of the build is for what the plan reaches, the rest for what it expected
 FULL_WAY = 0.90  # several plans are as good; which of them wins is the trace's luck
 BANDS = (*STANDARD[:-1], (FULL_WAY, 1.0))
@@ -67,8 +69,8 @@ _RULES = {  # tag -> (rule, question)
         "Which tenant loses most by your plan, and who stood before it?",
     ),
     "promise-everything": (
-        "What you expect is what your plan reaches, within the tolerance.",
-        "What did try_plan say of that tenant, as a mean over its three traces?",
+        "What you expect is what your plan reaches, a little less rather than more: it is a promise.",
+        "What did try_plan say of that tenant, as a mean over its three traces, on the weakest of several practices?",
     ),
 }
 _UNHEARD = ("Each question gets one answer, in turn.", "Does your code talk to anything but its caller?")
@@ -200,9 +202,12 @@ class PlanExercise(Exercise):
         if outcome.lawful:
             expected, got = "more promises kept", "a plan under which more promises break than need to"
         if outcome.tag == "promise-everything":
-            near = ", ".join(f"{NEAR_POINTS[tenant]} points ({tenant})" for tenant in TENANTS)
+            near = ", ".join(
+                f"{tenant} {WORSE_POINTS[tenant]:g} points less to {BETTER_POINTS[tenant]} more"
+                for tenant in TENANTS
+            )
             expected, got = (
-                f"a mean over the traces within {near}",
+                f"as a mean over the traces, than you said: {near}",
                 f"off: {', '.join(outcome.numbers['missed'])}",
             )
         return Feedback(rule, "your plan, before a request came", expected, got, question)
@@ -214,13 +219,13 @@ def _line(shift: str, yours: Mapping, naive: Mapping) -> str:
 
 
 def _missed(expect: object, reached: list) -> list[str]:
-    """The tenants of whom something else was expected than came, as a mean over the traces."""
+    """The tenants of whom more was expected than came, or much less, as a mean over the traces."""
     expect = expect if type(expect) is dict else {}
     missed = []
     for tenant in TENANTS:
         said, came = expect.get(tenant), 100 * float(sum(shares[tenant] for shares in reached)) / len(reached)
         known = type(said) in (int, float) and 0 <= said <= 100
-        if not known or abs(said - came) > NEAR_POINTS[tenant]:
+        if not known or not -WORSE_POINTS[tenant] <= came - said <= BETTER_POINTS[tenant]:
             missed.append(tenant)
     return missed
 

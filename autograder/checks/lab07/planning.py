@@ -1,8 +1,9 @@
 """Plans of lab 07: what is wrong with one, what the learner is told of the case, and how three traces go by it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from random import Random
 
 from autograder.checks.lab07.case import (
@@ -20,10 +21,12 @@ from autograder.checks.lab07.case import (
     attainment,
     drawn,
     naive_plan,
+    open_plan,
     play,
+    weighed,
 )
 from autograder.checks.lab07.traffic import LENGTHS
-from gpulab.serving.named import ROUTERS
+from gpulab.serving.named import ROUTERS, policy_named
 from gpulab.units import format_bytes
 
 CHUNK_TOKENS = 512  # of a step of the fixed policy, with which plans are judged
@@ -31,9 +34,10 @@ PRACTICE = "07.plan/practice"
 
 
 def longest_blocks(case: Case, tenant: str) -> int:
-    """KV blocks of the longest request that ``tenant`` may send, after the shift, too."""
+    """KV blocks of the longest request that ``tenant`` may send, after the shift, too; no more than the model's window."""
     prompt = LENGTHS[tenant][0][-1] * (2 if tenant == "code" else 1)
-    return -(-(prompt + MOST_TOKENS[tenant]) // case.cost.block_tokens)
+    tokens = min(prompt + MOST_TOKENS[tenant], case.cost.longest_tokens)
+    return -(-tokens // case.cost.block_tokens)
 
 
 def facts(case: Case) -> dict:
@@ -152,8 +156,7 @@ class Planned:
         tag, why = fault_of(plan, self.case)
         if tag:
             raise ValueError(f"This is no plan: {why}.")
-        number = self.practice if practice is None else practice
-        draws = {shift: Random(f"{PRACTICE}/{number}/{shift}") for shift in SHIFTS}
+        draws = self._draws(practice)
         return {
             shift: {
                 tenant: round(100 * float(share), 1)
@@ -161,3 +164,23 @@ class Planned:
             }
             for shift, draw in draws.items()
         }
+
+    def try_rule(self, rule: str, practice: int | None = None) -> dict[str, float]:
+        """Shift to per cent of promises kept, weighted by tenant, under ``rule``, one of gpulab's own. A second or less.
+
+        Two minutes of practice; every GPU serves every tenant, with shares that seldom bind, 512 tokens a step.
+
+        Raises:
+            PolicyFault: there is no such rule.
+        """
+        case, kept = replace(self.case, minutes=min(2, self.case.minutes)), {}
+        for shift, draw in self._draws(practice).items():
+            trace, events = drawn(draw, case, shift)
+            make = partial(policy_named, rule, case.cost, trace)
+            result = play(case, open_plan(case), trace, events, make, token_budget=CHUNK_TOKENS)
+            kept[shift] = round(100 * float(weighed(attainment(result))), 1)
+        return kept
+
+    def _draws(self, practice: int | None) -> dict[str, Random]:
+        number = self.practice if practice is None else practice
+        return {shift: Random(f"{PRACTICE}/{number}/{shift}") for shift in SHIFTS}
