@@ -189,12 +189,8 @@ class Roster:
             self._decode(job)
 
     def _resume(self, job: Job) -> None:
-        """A job that was put out and has all its KV again but the last token's decodes: that one is no chunk.
-
-        Unless that token has a block of its own, which it was admitted with: a decode would take another one.
-        """
-        own = self.reserves != "most" and job.computed % self.cost.block_tokens == 0
-        if job.generated and job.computed == job.target - 1 and not own:
+        """A job that was put out and has all its KV again but the last token's decodes: that one is no chunk."""
+        if job.generated and job.computed == job.target - 1:
             self.prefixes.publish(job.id, job.request.prefix)
             self._decode(job)
 

@@ -72,6 +72,14 @@ class Frozen(Mine):
         return super().decide(view)
 
 
+class AlwaysSlow(Mine):
+    """Chunks for the slow host from the beginning: never too long, and nothing is measured."""
+
+    def decide(self, view):
+        self.begun, self.host_ns = None, self.rules["pause_ns"] - gpu.LEFT_NS
+        return super().decide(view)
+
+
 class OverReacts(Mine):
     """Steps became longer: somebody has to go."""
 
@@ -212,6 +220,7 @@ SHEETS = [
             "shortest-first": Wrong(ShortestFirst, 0.0, 0.20, "left-hanging", "in time any more"),
             "absolute-priority": Wrong(AbsolutePriority, 0.0, 0.20, "batch-stands-still", "always there"),
             "frozen": Wrong(Frozen, 0.50, 0.70, "frozen", "What did your last step take"),
+            "always-slow": Wrong(AlwaysSlow, 0.50, 0.70, "too-careful", "who waits meanwhile"),
             "over-reacts": Wrong(OverReacts, 0.30, 0.70, "over-reacts", "when you put a job out"),
             "serves-the-late": Wrong(ServesTheLate, 0.30, 0.70, "serves-the-late", "do you still keep"),
             "too-careful": Wrong(TooCareful, 0.20, 0.50, "too-careful", "who waits meanwhile"),

@@ -122,6 +122,18 @@ def test_whatever_is_answered_gets_a_tag_and_no_exception(value):
         assert score.build_share < 0.85
 
 
+def test_one_token_outside_the_envelope_is_outside():
+    envelope = envelope_of("ann")
+    for tenant in envelope.prompts:
+        (least, most), (short, long) = envelope.prompts[tenant], envelope.outputs[tenant]
+        for prompt, output in ((least - 1, short), (most + 1, short), (least, short - 1), (least, long + 1)):
+            assert graded(changed(workload=[[0, tenant, prompt, output]])).tag == "outside"
+        assert (
+            graded(changed(workload=[[0, tenant, least, short], [20_000, tenant, most, long]])).tag
+            == "no-victim"
+        )
+
+
 def test_a_request_that_no_pool_holds_is_told_with_its_row():
     envelope = envelope_of("ann")
     small = type(envelope)(100, envelope.prompts, envelope.outputs)

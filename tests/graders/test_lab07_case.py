@@ -189,3 +189,26 @@ def test_what_the_staff_expects_of_its_plan_comes_true_in_every_course(scale):
         case = case_of(number)
         came = [planning.reached(case, staff_plan(case), Random(f"{number} {s}"), s) for s in SHIFTS]
         assert _missed(staff_plan(case)["expect"], came) == []
+
+
+ODD_PLANS = (
+    *(None, [], {}, "plan", 7, {"devices": []}, {"devices": {}, "router": "round-robin"}),
+    *({"router": name} for name in (None, [], {}, "none", 10**400)),
+    *(
+        {"devices": [device]}
+        for device in (None, [], {}, {"serves": {}}, {"serves": ["chat"]}, {"serves": {"x": 1}})
+    ),
+    *({"devices": [{"serves": {"chat": n}, "max_jobs": 1}]} for n in (True, 0, -1, 1.5, "9", None, 10**400)),
+    *(
+        {"devices": [{"serves": {"chat": 600}, "max_jobs": n}]}
+        for n in (True, 0, -1, 1.5, "9", None, 257, 10**400)
+    ),
+)
+
+
+@pytest.mark.parametrize("odd", ODD_PLANS, ids=range(len(ODD_PLANS)))
+def test_what_is_no_plan_is_told_so(odd):
+    case = case_of(0)
+    plan = {**staff_plan(case), **odd} if isinstance(odd, dict) and odd else odd
+    tag, why = fault_of(plan, case)
+    assert tag == "wrong-form" and 0 < len(why) < 300

@@ -125,6 +125,19 @@ def test_the_tenant_that_keeps_least_and_loses_nothing_is_no_loser():
             "wrong-gauge",
             "the same question",
         ),
+        (
+            "other",
+            [*requests("run", ["mean", "latency_ns"]), ["minus"], *requests("run", ["mean", "latency_ns"])],
+            "wrong-gauge",
+            "joined by minus or per",
+        ),
+        (
+            "loser",
+            requests("run", ["mean", "output_tokens"], tenant="LOSER"),
+            "wrong-gauge",
+            "promises kept or time",
+        ),
+        ("loser", requests("run", ["count"], tenant="LOSER"), "wrong-gauge", "promises kept or time"),
         ("other", both(["count"]), "no-difference", "A comparison says what differs"),
         ("host", halves("requests", ["mean", "latency_ns"], 90 * 10**9), "wrong-gauge", "host_ns"),
         ("host", halves("requests", ["mean", "outside_ns"], 60 * 10**9), "window", "one half against"),
@@ -133,6 +146,7 @@ def test_the_tenant_that_keeps_least_and_loses_nothing_is_no_loser():
     ],
 )
 def test_a_claim_that_looks_elsewhere_is_told_where_to_look(name, query, tag, words, runs):
+    query = [[runs.loser if item == "LOSER" else item for item in step] for step in query]
     found = score(stated(runs) | {name: ["A sentence.", query, 1.0, "s"]})
     assert (found.tag, found.build_share) == (tag, 0.8)
     assert words in found.feedback.rule + found.feedback.question

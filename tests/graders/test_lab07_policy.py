@@ -245,6 +245,53 @@ def test_a_document_that_comes_back_with_its_kv_makes_tokens_and_does_not_stand_
     assert 10**9 <= until_ns - begin_ns < 2 * 10**9 < run.ledger.end_ns
 
 
+def test_each_promise_is_broken_by_what_breaks_it():
+    """One request, one fate: read off a made-up ledger's numbers."""
+    load = gpu.Load(Trace([]), (), "A", 10**11)
+
+    def lost(tenant, first_ns, ended_ns, pauses=(), **others):
+        fate = gpu.Fate(tenant, 0, 10, 0, first_ns=first_ns, ended_ns=ended_ns, **{"tokens": 11, **others})
+        return gpu._lost(fate, list(pauses), RULES, load)
+
+    second = 10**9
+    assert lost("chat", second, 2 * second) == lost("code", second, second + 10 * gpu.TPOT_NS) == ""
+    assert lost("chat", second + 1, 2 * second) == lost("code", 2 * second + 1, 3 * second) == "late"
+    assert lost("code", second, second + 10 * gpu.TPOT_NS + 1) == "slow"
+    assert (
+        lost("chat", second, 2 * second, [second + 5])
+        == lost("chat", 5, second, streaming_out=True)
+        == "pause"
+    )
+    assert lost("chat", second, 2 * second, [second, 2 * second + 1]) == lost("code", 5, 9, [6]) == ""
+    assert lost("batch", second, load.shift_ns) == "" and lost("batch", second, load.shift_ns + 1) == "late"
+    assert lost("chat", -1, second, tokens=0) == "refused"
+
+
+def test_the_top_bands_need_the_shift_to_be_seen(monkeypatch):
+    """As good as the reference on all three traces, and yet: behind after A, put out after B, or as if slow always."""
+    loads = gpu.loads(Course.self_study().public("07.policy", 0), RULES, 1)
+    naive, best = policy.baseline(loads, RULES)
+    outcomes = [Outcome() for _ in loads]
+    monkeypatch.setattr(policy_marks, "way_of", lambda *_: 1.0)
+
+    def found(runs):
+        return policy_marks.share(outcomes, runs, naive, best, RULES["pause_ns"])
+
+    assert found(best)[0] == 1.0
+    first, second, third = best
+    behind = replace(first, fates={name: replace(fate, lost="late") for name, fate in first.fates.items()})
+    assert found([behind, second, third])[0] == 0.70
+    assert "falls behind after shift A" in found([behind, second, third])[1]
+    put_out = replace(second, evictions=[second.load.shift_ns] * 11)
+    assert found([first, put_out, third])[0] == 0.70
+    assert "puts out more" in found([first, put_out, third])[1]
+    slow = replace(
+        second, mixed=[RULES["pause_ns"] * 69 // 100] * second.early + second.mixed[second.early :]
+    )
+    assert found([first, slow, third])[0] == 0.70
+    assert "as short as after it" in found([first, slow, third])[1]
+
+
 def test_requests_carry_no_promise_and_what_comes_has_no_rhythm():
     for load in gpu.loads(course_of(0).graded("07.policy", 0), RULES):
         assert not any(request.first_token_ns for request in load.trace)

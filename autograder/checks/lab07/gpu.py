@@ -110,6 +110,7 @@ class Run:
     pause_serials: list[int] = field(default_factory=list)
     evictions: list[int] = field(default_factory=list)  # times
     mixed: list[int] = field(default_factory=list)  # lengths of steps with chunks in them, ns
+    early: int = 0  # of them before the shift
     idle_ns: tuple[int, int, int] = (0, 0, -1)  # batch's longest time without a token: from, to, serial
 
     def attained(self, tenant: str, after: bool | None = None) -> Fraction:
@@ -202,6 +203,7 @@ class _Reader:
         fate.began_ns = fact.time_ns if fate.began_ns < 0 else fate.began_ns
         if self.step_ns:
             self.run.mixed.append(self.step_ns)
+            self.run.early += fact.time_ns < self.run.load.shift_ns
             self.step_ns = 0
         if fate.done >= fate.prompt and fate.first_ns < 0:
             fate.first_ns = fact.time_ns

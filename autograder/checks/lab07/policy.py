@@ -133,12 +133,12 @@ class PolicyExercise(Exercise):
         outcomes, runs, reserves = played(loads, rules, asker)
         if all(outcome.lawful for outcome in outcomes):
             naive, best = baseline(loads, rules)
-            built, note = share(outcomes, runs, naive, best)
+            built, note = share(outcomes, runs, naive, best, rules["pause_ns"])
             tag = "" if built == 1.0 else fault_of(runs, rules, reserves)
             for outcome in outcomes:
                 outcome.tag, outcome.got = tag, tag and "fewer promises kept than the reference keeps"
             return outcomes, tag, built, note
-        return outcomes, tag_of(outcomes), *share(outcomes, runs, [], [])
+        return outcomes, tag_of(outcomes), *share(outcomes, runs, [], [], rules["pause_ns"])
 
     def _feedback(self, course: Course, tag: str, outcomes: list[Outcome], asker: Asker) -> Feedback | None:
         """The fault on a practice trace that shows it, too. The score stands before this is called."""
