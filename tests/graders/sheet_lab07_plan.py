@@ -122,6 +122,6 @@ SHEETS = [
             lambda case: None,
             lambda case: {"devices": [], "router": "round-robin", "expect": {}},
         ),
-        cuts=(0.25, 0.5, 0.75, 0.9),
+        cuts=(0.3, 0.5, 0.75, 0.9),
     )
 ]

@@ -80,7 +80,7 @@ class Tiny:
     def hand_in(self, student: str, nb) -> Path:
         """Put ``nb`` where nbgrader collects to, as ``student``'s."""
         path = self.places.step("submitted", student, self.name) / f"{self.name}.ipynb"
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(nb, path)
         return path
 

@@ -33,7 +33,12 @@ BETTER_POINTS = {"chat": 5, "code": 26, "batch": 5}
 WORSE_POINTS = {"chat": 1.5, "code": 8, "batch": 3}
 PLANNED = 0.80  # of the build is for what the plan reaches, the rest for what it expected
 FULL_WAY = 0.90  # several plans are as good; which of them wins is the trace's luck
-BANDS = (*STANDARD[:-1], (FULL_WAY, 1.0))
+BANDS = (
+    STANDARD[0],
+    (0.30, 0.50),
+    *STANDARD[2:-1],
+    (FULL_WAY, 1.0),
+)  # "for the mean rate" comes a quarter of the way
 SHARED = 3  # the device of the naive plan that all tenants share
 
 _RULES = {  # tag -> (rule, question)

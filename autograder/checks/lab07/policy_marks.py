@@ -19,7 +19,7 @@ from gpulab.serving.policy import JobView, Policy, View
 # gpulab's own orders), numbers of minute 1 to 0.61-0.73, blocks for the longest answer to 0.56-0.77, promises in the order
 # of their deadlines, else right, to 0.77-0.82; right policies of three other styles to 0.88-1.00.
 # Who refuses everybody breaks no law: below the naive rule laws alone are worth a fifth.
-BANDS = ((0.0, 0.20), (0.05, 0.30), (0.35, 0.50), (0.66, 0.70), (0.82, 0.85), (0.87, 1.0))
+BANDS = ((0.0, 0.20), (0.05, 0.30), (0.35, 0.50), (0.73, 0.70), (0.82, 0.85), (0.86, 1.0))
 BELOW_THE_TOP = 0.70  # of the build, when it falls behind after shift A or puts out more after shift B
 # Of weighted goodput, to the reference after shift A: a burst in another order moves half a trace by up to 7 points.
 NEAR = Fraction(8, 100)
