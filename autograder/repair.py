@@ -8,8 +8,6 @@ import re
 import warnings
 from collections import Counter
 
-from autograder.notebooks import exercise_of
-
 _MARKS = re.compile(
     r"^[ \t]*(?:(?:async )?(?:def|class) +(\w+)|(\w+)\([ \n]*[\"'](\d\d\.[\w-]+)[\"'])", re.MULTILINE
 )
@@ -184,6 +182,5 @@ def _mark(cell: dict) -> tuple:
 
 
 def of_this_lab(cells: list[dict], released: list[dict]) -> bool:
-    """Is at least one of the graded cells of the release among ``cells``?"""
-    graded = {grade_id(cell) for cell in released if exercise_of(grade_id(cell)) or grade_id(cell)}
-    return bool(graded & {grade_id(cell) for cell in cells})
+    """Is at least one of the release's cells that nbgrader knows among ``cells``?"""
+    return bool({grade_id(cell) for cell in released} & {grade_id(cell) for cell in cells} - {""})

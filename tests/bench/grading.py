@@ -1,7 +1,8 @@
 """Grading beside plain nbgrader, on the same submissions of one lab: ``python tests/bench/grading.py [COUNT] [LAB]``.
 
 Printed for each way: wall seconds in all; processor seconds of the learners' cells and of the judge; and the
-overhead of a submission, which is the wall time less those two. nbgrader runs with its own steps in a cold kernel, ours
+overhead of a submission, which is the wall time less those two (processor time of several threads at once counts in full,
+so it can come out below zero). nbgrader runs with its own steps in a cold kernel, ours
 with sandbox, judge, channel and feedback page. Nothing here fails.
 """
 

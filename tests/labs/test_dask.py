@@ -1,5 +1,6 @@
 """A cluster does what a process does: the same marks from two Dask workers, and a sweep's results."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -41,8 +42,6 @@ def cluster(tmp_path_factory):
             if file.is_file() and file.stat().st_size:
                 break
             time.sleep(0.1)
-        import json
-
         yield json.loads(file.read_text())["address"]
     finally:
         for process in reversed(started):
