@@ -23,6 +23,7 @@ from autograder.places import COURSE_ID, Places
 from autograder.received import take
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
 from autograder.sandbox_warm import Warm, warm
+from autograder.scratch import clear_left_over
 from autograder.tasks import Tasks
 from autograder.workers import Workers
 
@@ -77,6 +78,7 @@ class Batch:
         Raises:
             Busy: another command grades this lab now. Unfit: ``source`` holds no submissions.
         """
+        clear_left_over()  # of a run that was cut off
         with Journal.held(self.places.course / "journal" / f"{self.lab}.jsonl") as journal:
             if collect:
                 self._collect()

@@ -4,8 +4,6 @@ import copy
 import json
 import os
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from autograder.feedback import SEEN, outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
+from autograder.scratch import Scratch
 from autograder.settled import settle
 
 _KEPT = (
@@ -62,12 +61,11 @@ class JudgedExecute(CappedExecute):
         course = self.load_course()
         self.write_card(Path(resources["metadata"]["path"]), course)
         sitting = self.open_sitting(course, resources["nbgrader"]["student"])
-        scratch = Path(tempfile.mkdtemp(prefix="gpulab-"))
         try:
-            verdicts = self._sit(nb, resources, sitting, scratch)
+            with Scratch() as scratch:
+                verdicts = self._sit(nb, resources, sitting, scratch)
         finally:
             sitting.end()
-            shutil.rmtree(scratch, ignore_errors=True)
         nb.metadata["gpulab"] = {"sandbox": self._way}
         settle(nb)
         # Written after the last cell has run: no display can be updated over it any more.

@@ -5,7 +5,6 @@ nbgrader's own steps run in a course folder made for this one submission, which 
 
 import os
 import shutil
-import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import final
 
 from autograder import gradebook
 from autograder.gradebook import Rows
+from autograder.scratch import Scratch
 
 FOLDERS = ("autograded", "feedback")
 
@@ -68,9 +68,8 @@ def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
     skip_slow_grammar()
     from autograder.frame import NbgraderFailed, autograde, generate_feedback, open_nbgrader
 
-    folder = Path(tempfile.mkdtemp(prefix="gpulab-course-"))
     try:
-        with _course_of(task, folder):
+        with Scratch() as folder, _course_of(task, folder):
             nbgrader = open_nbgrader(task.unsafe, record)
             autograde(nbgrader, task.lab, task.student)
             generate_feedback(nbgrader, task.lab, task.student)
@@ -81,8 +80,6 @@ def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
         return Graded(task.student, fault=str(failure), log=failure.log)
     except Exception as error:
         return Graded(task.student, fault=f"{type(error).__name__}: {error}", log=traceback.format_exc())
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -7,10 +7,8 @@ hears "received", never a verdict.
 
 import json
 import os
-import shutil
 import socket
 import struct
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from autograder.answerer import PACKET_BYTES
 from autograder.channel import CHECK_SECONDS, Asker, OverSocket
 from autograder.course import Course
 from autograder.sandbox_tree import belongs
+from autograder.scratch import Scratch
 from autograder.verdict import Commitments, Score
 from gpulab.telemetry.ledger import Ledger
 
@@ -149,8 +148,8 @@ class Sitting:
         if not hasattr(socket, "SOCK_SEQPACKET") or os.name != "posix":
             raise OSError("Grading needs Linux (Unix SEQPACKET sockets); learners' notebooks run anywhere.")
         self.course, self.student = course, student
-        self._folder = tempfile.mkdtemp(prefix="judge-")
-        self.path = os.path.join(self._folder, "socket")
+        self._folder = Scratch()
+        self.path = str(self._folder.path / "socket")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(self.path)
         os.chmod(self.path, 0o666)  # in a folder that is ours alone: a sandbox reaches it as another user
@@ -204,7 +203,7 @@ class Sitting:
         with suppress(OSError):  # wakes the thread out of its accept
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.end()
         self._thread.join(timeout=5)
 
     def _listen(self) -> None:

@@ -5,7 +5,6 @@ A fault names the cell, what is wrong there with its numbers, and what to do. No
 
 import copy
 import re
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import nbformat
 
 from autograder.checks import exercises
 from autograder.notebooks import graded_exercise
+from autograder.scratch import Scratch
 
 CELL_SECONDS = 10.0
 """A cell that takes longer keeps a class waiting; thirty learners' graders more so."""
@@ -218,8 +218,8 @@ def _timed(nb, folder: Path) -> dict[str, float]:
     from autograder.outputs import client
 
     took, since = {}, {}
-    with tempfile.TemporaryDirectory(prefix="gpulab-") as scratch:
-        runner = client(nb, folder, Path(scratch), allow_errors=True)
+    with Scratch() as scratch:
+        runner = client(nb, folder, scratch, allow_errors=True)
         runner.on_cell_execute = lambda cell, cell_index: since.update({cell_index: time.monotonic()})
         # nbclient calls on_cell_complete before the kernel has answered.
         runner.on_cell_executed = lambda cell, cell_index, execute_reply: took.update(

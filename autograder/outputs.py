@@ -5,7 +5,6 @@ import difflib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from traitlets.config import Config
 from autograder.checks import exercises
 from autograder.course import Course
 from autograder.notebooks import graded_exercise, make_plain
+from autograder.scratch import Scratch
 
 _CELL_SECONDS = 60
 _PICTURE = ("02-allocate", "fit-own")  # lab and cell whose picture README shows
@@ -80,8 +80,8 @@ def run_as_learner(nb, folder: Path) -> None:
     for cell in nb.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    with tempfile.TemporaryDirectory(prefix="gpulab-") as scratch:
-        client(nb, folder, Path(scratch)).execute()
+    with Scratch() as scratch:
+        client(nb, folder, scratch).execute()
 
 
 def client(nb, folder: Path, scratch: Path, *, allow_errors: bool = False) -> NotebookClient:
@@ -117,8 +117,8 @@ def judged(nb) -> dict[str, tuple[float, float]]:
             return Course.self_study()
 
     submission = copy.deepcopy(nb)
-    with tempfile.TemporaryDirectory(prefix="gpulab-") as folder:
-        resources = {"nbgrader": {"student": ""}, "metadata": {"path": folder}}
+    with Scratch() as folder:
+        resources = {"nbgrader": {"student": ""}, "metadata": {"path": str(folder)}}
         SelfStudyExecute().preprocess(submission, resources)
     return verdicts(submission)
 

@@ -7,8 +7,11 @@ import re
 import shutil
 import stat
 import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import final
 
@@ -17,6 +20,8 @@ from autograder.grading import write_files
 MOST_FILE_BYTES = 200_000_000
 MOST_BYTES = 4_000_000_000  # of one download, unpacked
 MOST_RATIO = 1000  # unpacked to packed: beyond it a zip is made to fill a disk
+
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
 # Moodle, one folder or one file each: "Ada Byron_123456_assignsubmission_file_/02-allocate.ipynb"
 _MOODLE = re.compile(r"(?P<who>[^/]+)_(?P<id>\d+)_assignsubmission_file_?/?(?P<rest>.*)", re.DOTALL)
@@ -31,11 +36,11 @@ class Unfit(Exception):
 @final
 @dataclass(slots=True)
 class Received:
-    """What one learner handed in: files by name. ``who`` and ``id`` are the platform's."""
+    """What one learner handed in: what reads each file, by its name. ``who`` and ``id`` are the platform's."""
 
     who: str
     id: str = ""
-    files: dict[str, bytes] = field(default_factory=dict)
+    files: dict[str, Callable[[], bytes]] = field(default_factory=dict)
 
 
 def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) -> list[str]:
@@ -48,40 +53,52 @@ def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) ->
         Unfit: it is no such thing, or nothing in it is a submission.
     """
     if source.is_dir():
-        found = _of_folder(source, say)
+        taken = _kept(_of_folder(source, say), submitted, lab, say)
     elif zipfile.is_zipfile(source):
-        found = _of_zip(source, say)
+        with zipfile.ZipFile(source) as packed:
+            taken = _kept(_of_zip(packed, say), submitted, lab, say)
     else:
         raise Unfit(f"{source} is neither a folder nor a zip. Give what the learning platform downloads.")
-    if not found:
+    if not taken:
         raise Unfit(f"{source} holds no submission: no folder or notebook of a student was found in it.")
-    names = _named(found)
-    for student, received in names.items():
-        _keep(
-            submitted / student / lab, received.files, submitted.with_name("submitted.before") / student / lab
-        )
-    return sorted(names)
+    return sorted(taken)
 
 
-def _of_zip(source: Path, say: Callable[[str], None]) -> list[Received]:
+def _kept(found: list[Received], submitted: Path, lab: str, say: Callable[[str], None]) -> list[str]:
+    """The students of ``found``, each written below ``submitted``; one at a time is in memory."""
+    students = []
+    for student, received in _named(found).items():
+        files = _read(received, say)
+        if files:
+            aside = submitted.with_name("submitted.before") / student / lab
+            _keep(submitted / student / lab, files, aside)
+            students.append(student)
+    return students
+
+
+def _read(received: Received, say: Callable[[str], None]) -> dict[str, bytes]:
+    files = {}
+    for name, read in received.files.items():
+        try:
+            files[name] = read()
+        except _UNREADABLE as error:
+            say(f"  left out: {name!r} of {received.who}: it cannot be read ({error})")
+    return files
+
+
+def _of_zip(packed: zipfile.ZipFile, say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
     total = 0
-    with zipfile.ZipFile(source) as packed:
-        for entry in packed.infolist():
-            fault = _fault(entry, total)
-            if fault:
-                say(f"  left out: {entry.filename[:80]!r}: {fault}")
-            elif not entry.is_dir():
-                who, number, name = _whose(entry.filename)
-                if not who or not name:
-                    continue  # the platform's own list, or a file of nobody
-                try:
-                    content = packed.read(entry)
-                except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
-                    say(f"  left out: {name!r} of {who}: it cannot be unpacked ({error})")
-                    continue
-                total += len(content)
-                found.setdefault((who, number), Received(who, number)).files[name] = content
+    for entry in packed.infolist():
+        fault = _fault(entry, total)
+        if fault:
+            say(f"  left out: {entry.filename[:80]!r}: {fault}")
+        elif not entry.is_dir():
+            who, number, name = _whose(entry.filename)
+            if who and name:  # else the platform's own list, or a file of nobody
+                total += entry.file_size
+                read = partial(packed.read, entry)
+                found.setdefault((who, number), Received(who, number)).files[name] = read
     return list(found.values())
 
 
@@ -128,16 +145,16 @@ def _of_folder(source: Path, say: Callable[[str], None]) -> list[Received]:
         elif path.is_file():
             who, number, rest = _whose(name)
             if who and rest:
-                found.setdefault((who, number), Received(who, number)).files[rest] = path.read_bytes()
+                found.setdefault((who, number), Received(who, number)).files[rest] = path.read_bytes
     return list(found.values())
 
 
 def _named(found: list[Received]) -> dict[str, Received]:
     """Students by a name of their own: the platform's, with its number where two share one."""
-    names = [received.who for received in found]
+    names = Counter(received.who for received in found)
     return {
         received.who
-        if names.count(received.who) == 1 or not received.id
+        if names[received.who] == 1 or not received.id
         else f"{received.who} {received.id}": received
         for received in found
     }

@@ -4,7 +4,6 @@ For instructors: it shows graded inputs. The run is the graded one again: same c
 """
 
 import json
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -15,6 +14,7 @@ from autograder import intake
 from autograder.grading import Task, grade_alone
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
+from autograder.scratch import Scratch
 from autograder.tasks import Tasks
 
 
@@ -71,8 +71,8 @@ def why(lab: str, student: str, exercise: str, *, unsafe_no_sandbox: bool = Fals
         raise LookupError(f"{student}: {submissions[student].reason}")
     folder = places.course / "why" / lab / student
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="gpulab-why-") as scratch:
-        record = Path(scratch) / "conversation"
+    with Scratch() as scratch:
+        record = scratch / "conversation"
         notebook, mark = _graded(tasks.task(submissions[student]), lab, exercise, record)
         talk = [json.loads(line) for line in record.read_text().splitlines()] if record.is_file() else []
     kept = folder / f"{exercise}.jsonl" if talk else None
