@@ -1,6 +1,5 @@
 """Many at once, and cut off at any moment: the marks and pages are those of an undisturbed run."""
 
-import json
 import os
 import random
 import shutil
@@ -8,9 +7,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
-from contextlib import closing
+from collections import Counter
+from contextlib import closing, suppress
 from pathlib import Path
 
 import nbformat
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 from autograder.__main__ import app
 
+COUNTED = Path(__file__).parents[1] / "counted_grade.py"
 CODES = {
     "right": "def double(number): return 2 * number",
     "wrong": "def double(number): return number",
@@ -62,6 +64,26 @@ def marks(built) -> dict[str, float]:
         )
 
 
+def book(built) -> list[tuple]:
+    """Everything in the gradebook that is a learner's, without the ids that are drawn."""
+    with closing(sqlite3.connect(built.places.course / "gradebook.db")) as book:
+        of_learners = (
+            "FROM {0} t JOIN submitted_notebook n ON t.notebook_id = n.id JOIN submitted_assignment s "
+            "ON n.assignment_id = s.id JOIN base_cell c ON t.cell_id = c.id"
+        )
+        grades = "SELECT s.student_id, c.name, auto_score, manual_score, extra_credit, needs_manual_grade, "
+        grades += "late_submission_penalty, timestamp " + of_learners.format("grade")
+        comments = (
+            f"SELECT s.student_id, c.name, auto_comment, manual_comment {of_learners.format('comment')}"
+        )
+        return sorted((row for question in (grades, comments) for row in book.execute(question)), key=str)
+
+
+def first_of_kind(student: str) -> str:
+    """Who handed in the same code and is in every class."""
+    return f"{student.partition('-')[0]}-0"
+
+
 def pages(built) -> dict[str, bytes]:
     return {path.parts[-3]: path.read_bytes() for path in (built.places.course / "feedback").rglob("*.html")}
 
@@ -72,15 +94,15 @@ def grade(built, *options: str):
 
 @pytest.fixture(scope="module")
 def undisturbed(built):
-    """Five submissions graded one by one: marks and pages."""
+    """Five submissions graded one by one: marks, pages and the gradebook."""
     wanted = hand_in(built, 5)
     told = grade(built, "--workers", "1")
     assert (told.exit_code, marks(built)) == (0, wanted)
-    return wanted, pages(built)
+    return wanted, pages(built), book(built)
 
 
 def test_two_workers_give_the_same_marks_and_the_same_bytes_of_feedback(built, undisturbed):
-    wanted, written = undisturbed
+    wanted, written, _ = undisturbed
     start_over(built)
     told = grade(built, "--workers", "2")
     assert (told.exit_code, marks(built)) == (0, wanted)
@@ -143,37 +165,61 @@ def tree(root: int) -> list[int]:
     return below
 
 
+@pytest.fixture
+def apart(built):
+    """Starts ``autograder grade`` in processes of its own that share a temporary folder, and notes who is graded."""
+    with tempfile.TemporaryDirectory(prefix="short-") as folder:  # pytest's own is too long for sockets
+        scratch, played = Path(folder) / "tmp", Path(folder) / "played"
+        scratch.mkdir()
+        environment = {
+            **os.environ,
+            "GPULAB_LABS": str(built.places.labs),
+            "GPULAB_COURSE": str(built.places.course),
+            "TMPDIR": str(scratch),
+            "PLAYED": str(played),
+        }
+        command = [sys.executable, str(COUNTED), "grade", built.name, "--no-collect", "--workers", "2"]
+
+        def start() -> subprocess.Popen:
+            return subprocess.Popen(
+                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+
+        yield start, scratch, played
+
+
+def kill_one(running: subprocess.Popen, journal: Path, lines: int, draw: random.Random) -> str:
+    """``kill -9`` of one process of the run, a moment after the journal has so many lines; which one that was."""
+    while running.poll() is None and lines > (journal.read_text().count("\n") if journal.is_file() else 0):
+        time.sleep(0.01)
+    time.sleep(draw.uniform(0, 0.3))
+    victim, told = draw.choice(tree(running.pid)), "it had ended"
+    if running.poll() is None:
+        with suppress(OSError):
+            told = Path(f"/proc/{victim}/cmdline").read_text().replace("\0", " ")
+            os.kill(victim, signal.SIGKILL)
+    return f"after {lines} lines: {told}"
+
+
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
-def test_a_run_that_is_killed_anywhere_is_finished_by_the_next_one(built, scale):
+def test_a_run_that_is_killed_anywhere_is_finished_by_the_next_one(built, undisturbed, apart, scale):
+    start, scratch, played = apart
     wanted = hand_in(built, scale(4))
-    environment = {
-        **os.environ,
-        "GPULAB_LABS": str(built.places.labs),
-        "GPULAB_COURSE": str(built.places.course),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-    command = [sys.executable, "-m", "autograder", "grade", built.name, "--no-collect", "--workers", "2"]
-    draw = random.Random("kill")
-    for _ in range(scale(3)):
+    shown = {student: undisturbed[1][first_of_kind(student)] for student in wanted}
+    rows = [(one, *row) for one in wanted for who, *row in undisturbed[2] if who == first_of_kind(one)]
+    draw, journal = random.Random("kill"), built.places.course / "journal" / f"{built.name}.jsonl"
+    for number in range(scale(3)):
         start_over(built)
-        running = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        journal = built.places.course / "journal" / f"{built.name}.jsonl"
-        lines = draw.randrange(1, 2 * len(wanted))  # a moment by what is done, not by the clock
-        while running.poll() is None and (not journal.is_file() or journal.read_text().count("\n") < lines):
-            time.sleep(0.01)
-        victims = [running.pid, *tree(running.pid)]
-        if running.poll() is None:
-            os.kill(draw.choice(victims), signal.SIGKILL)
-        running.wait()
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-        assert marks(built) == wanted
-        begun = [json.loads(line) for line in journal.read_text().splitlines()]
-        begun = [line["student"] for line in begun if line["state"] == "begun"]
-        assert max(begun.count(student) for student in wanted) <= 2
-        assert sorted(pages(built)) == sorted(wanted)
+        played.write_bytes(b"")
+        running = start()
+        told = kill_one(running, journal, draw.randrange(2 * len(wanted) + 1), draw)
+        ended = running.wait(), start().wait()
+        counts = Counter(played.read_text().split())
+        assert ended[1] == 0, (number, told, ended)
+        assert (marks(built), book(built), pages(built)) == (wanted, sorted(rows, key=str), shown)
+        assert (set(counts), max(counts.values()) <= 2) == (set(wanted), True), (number, told, counts)
+        assert list(scratch.iterdir()) == [], (number, told)
 
 
 def test_a_platforms_zip_is_taken_and_graded(built, tmp_path):
