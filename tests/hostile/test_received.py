@@ -1,6 +1,8 @@
 """Downloads of learning platforms: each learner's files arrive under a name of their own, and nothing else does."""
 
 import io
+import random
+import tracemalloc
 import zipfile
 
 import pytest
@@ -116,6 +118,33 @@ def test_handing_in_again_keeps_the_first_one_aside_and_the_same_again_changes_n
         "ann/91-small/1/91-small.ipynb": b"1",
         "ann/91-small/2/91-small.ipynb": b"2",
     }
+
+
+def test_a_file_that_is_damaged_in_the_zip_is_left_out_and_the_others_are_taken(tmp_path):
+    file, whole = tmp_path / "download.zip", random.Random("damage").randbytes(1000).hex().encode()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for student in ("ann", "bob"):
+            packed.writestr(f"{student}/91-small.ipynb", whole)
+    content = bytearray(file.read_bytes())
+    content[60:90] = bytes(30)
+    file.write_bytes(content)
+    said = []
+    assert take(file, tmp_path / "submitted", LAB, said.append) == ["bob"]
+    assert arrived(tmp_path / "submitted") == {"bob/91-small/91-small.ipynb": whole}
+    assert said[0].startswith("  left out: '91-small.ipynb' of ann: it cannot be read (")
+
+
+def test_one_learners_files_at_a_time_are_in_memory(tmp_path):
+    file, size = tmp_path / "download.zip", 500_000
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as packed:
+        for number in range(30):
+            packed.writestr(f"learner-{number}/91-small.ipynb", bytes([number]) * size)
+    tracemalloc.start()
+    try:
+        assert len(take(file, tmp_path / "submitted", LAB, print)) == 30
+        assert size < tracemalloc.get_traced_memory()[1] < 5 * size
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_no_download_is_said(tmp_path):
