@@ -49,6 +49,7 @@ nbval: ready ## Compare the stored outputs of the source notebooks with a new ru
 bench: ready ## Measure the times that the project promises; nothing here can fail a test.
 	@$(VENV_PYTHON) tests/bench/run.py $(ARGS)
 	@$(VENV_PYTHON) tests/bench/grading.py
+	@$(VENV_PYTHON) tests/bench/grading_many.py --sizes 20 100
 
 soak: ready ## Run the long tests at ten times the size and write tests/soak-report.md.
 	@GPULAB_SOAK=1 $(VENV_PYTHON) -m pytest tests -m soak -n 2 --dist loadfile $(ARGS)

@@ -1,8 +1,8 @@
 """A large class: ``python tests/bench/grading_many.py [--sizes 100 300 1000] [--full 100] [--lab 02-allocate]``.
 
 ``autograder grade`` with two workers, each class in a process of its own. Printed for each size: wall seconds in all
-and a submission; the most memory that the process that grades has held (not its workers); its gradebook; and
-the time a submission as a multiple of the smallest class's.
+and a submission (also as a multiple of the first class's, which bears the start-up of the workers alone); processor time
+and the most memory of the process that grades, without its workers; the gradebook.
 
 In the classes of ``--sizes`` a worker answers at once with what one real grading had made (``tests/stand_in.py``): what is
 measured is the parent. In those of ``--full`` each notebook runs in its sandbox. In each class one submission of
@@ -35,6 +35,8 @@ from autograder.places import Places  # noqa: E402
 from autograder.tasks import Tasks  # noqa: E402
 from autograder.workers import Workers  # noqa: E402
 from tests.stand_in import record  # noqa: E402
+
+SHOWN = ("wall s", "s each", "parent's CPU s each", "x first", "parent's MiB", "gradebook's MiB")
 
 
 def hand_in(lab: str, count: int) -> None:
@@ -98,23 +100,17 @@ def main() -> None:
         print(json.dumps(grade(asked.lab, asked.one, asked.in_full)))
         return
     console = Console()
-    table = Table(
-        "workers", "graded", "wall s", "s a submission", "x smallest", "parent's MiB", "gradebook MiB"
-    )
+    table = Table("workers", "graded", *SHOWN, title=asked.lab, title_justify="left")
     for name, sizes in (("stand in", asked.sizes), ("in full", asked.full)):
         first = None
         for count in sizes:
             with console.status(f"{asked.lab}, {name}: {count}"):
                 row = measured(asked.lab, count, name == "in full")
-            first = first or row["each"]
-            shown = [f"{row['wall']:.1f}", f"{row['each']:.4f}", f"{row['each'] / first:.2f}"]
-            table.add_row(
-                name,
-                f"{row['graded']} of {count}",
-                *shown,
-                f"{row['parent_mib']:.0f}",
-                f"{row['gradebook_mib']:.1f}",
-            )
+            each, used = row["wall"] / count, row["used"] / count
+            first = first or each
+            shown = f"{row['wall']:.1f}", f"{each:.3f}", f"{used:.3f}", f"{each / first:.2f}"
+            kept = f"{row['parent_mib']:.0f}", f"{row['gradebook_mib']:.1f}"
+            table.add_row(name, f"{row['graded']} of {count}", *shown, *kept)
     console.print(table)
 
 
