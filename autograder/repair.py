@@ -27,6 +27,7 @@ def repaired(content: bytes, released: list[dict]) -> tuple[dict, list[str]]:
         Unreadable: nothing that can be repaired without guessing.
     """
     text, notes = _decoded(content)
+    del content  # it may be a flood of output, and a class is read in one process
     nb = _parsed(text)
     nb, upgraded = _upgraded(nb, text)
     notes += upgraded
@@ -93,7 +94,7 @@ def _tidied(nb: dict) -> list[str]:
         lines += "\r" in source
         cell["source"] = source.replace("\r\n", "\n").replace("\r", "\n")
         if cell["cell_type"] == "code":
-            characters += len(str(cell.get("outputs") or ""))
+            characters += _characters(cell.get("outputs"))
             cell["outputs"], cell["execution_count"] = [], None
     if lines:
         notes.append(f"line endings of {lines} cells made plain")
@@ -111,6 +112,18 @@ def _tidied(nb: dict) -> list[str]:
         notes.append(f"{twice} cells had the id of another one")
     nb["nbformat_minor"] = 5
     return notes
+
+
+def _characters(stored: object) -> int:
+    """How many characters the texts in ``stored`` have, however deep they lie."""
+    total, rest = 0, [stored]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, str):
+            total += len(one)
+        elif isinstance(one, list | dict):
+            rest.extend(one if isinstance(one, list) else one.values())
+    return total
 
 
 def _not_a_cell(cell: object) -> str:
