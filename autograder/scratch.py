@@ -48,7 +48,8 @@ def clear_left_over() -> list[str]:
             continue
         try:
             found = os.fstat(lock)
-            mine = found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
+            # Jupyter adds the sticky bit to the folder of a kernel's sockets.
+            mine = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
             if mine and _locked(lock, wait=False):
                 shutil.rmtree(place / name, ignore_errors=True)  # its maker would see that it is gone
                 removed.append(name)

@@ -15,6 +15,7 @@ import subprocess, sys
 from autograder.scratch import Scratch
 kept = Scratch()
 (kept.path / "held").write_text("x")
+kept.path.chmod(0o1700)  # as Jupyter does it to the folder of a kernel's sockets
 subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)
 print(kept.path, flush=True)
 sys.stdin.read()
