@@ -85,6 +85,7 @@ class Batch:
             if source is not None:
                 students = take(source, self.places.course / "submitted", self.lab, self.progress)
                 self.progress(f"taken from {source.name}: {len(students)} students")
+            gradebook.index(self.places.course / "gradebook.db")
             lab = Tasks(self.lab, self.places, unsafe=self.unsafe)
             submissions = intake.read(self.places.course / "submitted", self.lab, lab.released)
             if only is not None:

@@ -29,7 +29,6 @@ class Tasks:
         self._beside = {name: content for name, content in given.items() if not name.endswith(".ipynb")}
         kept, in_environment = places.course / "secret", os.environ.get("GPULAB_COURSE_SECRET", "")
         self._secret = kept.read_bytes() if kept.is_file() else in_environment.encode()
-        gradebook.index(self._gradebook)
         self._blank = gradebook.blank(self._gradebook)
         code = of_the_code(*(Path(package.__file__).parent for package in (gpulab, autograder)))
         self._common = digest(notebook, self._beside, Course.load(places.course).course_id, code, [unsafe])
