@@ -11,6 +11,7 @@ ten has a text of its own. Nothing here fails.
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -34,7 +35,7 @@ from autograder.grading import grade_alone  # noqa: E402
 from autograder.places import Places  # noqa: E402
 from autograder.tasks import Tasks  # noqa: E402
 from autograder.workers import Workers  # noqa: E402
-from tests.stand_in import record  # noqa: E402
+from tests.stand_in import StandIn, record  # noqa: E402
 
 HEAD = "workers   graded        wall s   s each   x first   parent: CPU s each    MiB   gradebook MiB"
 
@@ -59,8 +60,8 @@ def hand_in(lab: str, count: int) -> None:
         (there / "course.json").write_bytes(card)
 
 
-def grade(lab: str, count: int, full: bool) -> dict:
-    """One class graded in this process, in the course that the environment names."""
+def prepare(lab: str, count: int) -> None:
+    """The course that the environment names, with what was handed in, and one grading recorded."""
     places = Places.found()
     places.course.mkdir(parents=True)
     (places.course / "secret").write_text("self\n")  # the answers in the source are those of the open course
@@ -68,7 +69,16 @@ def grade(lab: str, count: int, full: bool) -> dict:
     hand_in(lab, count)
     tasks = Tasks(lab, places)
     (one,) = intake.read(places.course / "submitted", lab, tasks.released)[:1]
-    play = grade_alone if full else record(tasks.task(one), places.course / "recorded")
+    record(tasks.task(one), places.course / "recorded")
+
+
+def grade(lab: str, count: int, full: bool) -> dict:
+    """One class graded in this process, which does nothing else."""
+    places = Places.found()
+    before = multiprocessing.get_context("spawn").Process(target=prepare, args=(lab, count))
+    before.start()
+    before.join()
+    play = grade_alone if full else StandIn(places.course / "recorded")
     start, used = time.perf_counter(), time.process_time()
     outcomes = Batch(lab, lambda line: None, Workers(2, play=play)).grade(collect=False)
     wall, used = time.perf_counter() - start, time.process_time() - used
