@@ -11,6 +11,7 @@ import re
 from bleach import clean
 from bleach.css_sanitizer import CSSSanitizer
 from jinja2 import pass_context
+from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -57,6 +58,11 @@ def markdown(context, source: str) -> str:
     return harmless(MarkdownWithMath(renderer=renderer).render(source))
 
 
+def code(source: str, metadata: object = None) -> str:
+    """Jinja's filter in the place of ``highlight_code``: Python, whatever language the notebook names."""
+    return Highlight2HTML(pygments_lexer="ipython3")(source)
+
+
 class Harmless(NbGraderPreprocessor):
     """The notebook with outputs that can only be looked at. What the judge said (metadata ``gpulab``) stays as it is."""
 
@@ -64,7 +70,7 @@ class Harmless(NbGraderPreprocessor):
 
     def preprocess(self, nb, resources):
         """The notebook, and ``resources`` with the learner's id and path as they may stand in HTML."""
-        nb.metadata = NotebookNode(language_info={"name": "python", "pygments_lexer": "ipython3"})
+        nb.metadata = NotebookNode()
         for name in ("student", "first_name", "last_name", "notebook_path"):
             if resources.get(name):
                 resources[name] = html.escape(str(resources[name]))
@@ -89,6 +95,7 @@ def _looked_at(output):
     if "image/svg+xml" in given:  # as a picture no script in it runs
         drawn = base64.b64encode(given["image/svg+xml"].encode()).decode()
         kept["text/html"] = f'<img alt="a picture" src="data:image/svg+xml;base64,{drawn}">'
+    kept = kept or {"text/plain": "What was shown here would run, and is left out."}
     output.data, output.metadata = NotebookNode(kept), NotebookNode()
     return output
 
