@@ -32,7 +32,7 @@ def one_baseline(monkeypatch):
     """Naive and reference are run once a course, not once an answer."""
     real, known = policy.baseline, {}
 
-    def remembered(loads, rules):
+    def remembered(loads, rules, kept=None):
         key = len(loads[0].trace), loads[0].trace[0].prompt_tokens, loads[0].shift_ns
         if key not in known:
             known[key] = real(loads, rules)

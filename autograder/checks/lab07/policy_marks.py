@@ -1,6 +1,7 @@
 """How a policy of 07.policy is marked: laws, then the way from naive to reference in weighted goodput."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
@@ -92,8 +93,19 @@ def _fault(fault: PolicyFault) -> str:
     return "over-limits" if fault.law in LIMITS else "serves-nobody"
 
 
-def after(run: Run) -> Fraction:
+@final
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What is kept of a run of the reference for machines that do not have it: goodput, all and after the shift."""
+
+    goodput: Fraction
+    after: Fraction
+
+
+def after(run: Run | Reached) -> Fraction:
     """The weighted goodput of those who came after the shift."""
+    if isinstance(run, Reached):
+        return run.after
     shares = {tenant: run.attained(tenant, True) for tenant in TENANTS}
     return sum(WEIGHTS[tenant] * shares[tenant] for tenant in TENANTS) / sum(WEIGHTS.values())
 
@@ -110,14 +122,18 @@ def timid(run: Run, pause_ns: int) -> bool:
     return 100 * sum(early) < TIMID_PERCENT * pause_ns * len(early)
 
 
-def way_of(runs: Sequence[Run], naive: Sequence[Run], best: Sequence[Run]) -> float:
+def way_of(runs: Sequence[Run], naive: Sequence[Run], best: Sequence[Run | Reached]) -> float:
     """How far from naive (0) to reference (1) the three traces come together."""
     own, low, high = (sum(run.goodput for run in some) for some in (runs, naive, best))
     return float(min(max((own - low) / (high - low), 0), 1)) if high > low else float(own >= high)
 
 
 def share(
-    outcomes: list[Outcome], runs: list[Run | None], naive: list[Run], best: list[Run], pause_ns: int
+    outcomes: list[Outcome],
+    runs: list[Run | None],
+    naive: list[Run],
+    best: list[Run] | list[Reached],
+    pause_ns: int,
 ) -> tuple[float, str]:
     """The build's share, 0 to 1, and the line that says how it came about."""
     cap = capped(outcomes)
