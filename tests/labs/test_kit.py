@@ -30,6 +30,8 @@ def handed_out(tmp_path_factory):
     """A kit with one lab: its folder, with the wheel unpacked in ``site``."""
     folder = tmp_path_factory.mktemp("kit")
     shutil.copytree(ROOT / "labs" / LAB, folder / "labs" / LAB)
+    (folder / "course").mkdir()
+    (folder / "course" / "secret").write_text("b10cc0de" * 8 + "\n")  # always the same constants
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GPULAB_LABS", str(folder / "labs"))
         environment.setenv("GPULAB_COURSE", str(folder / "course"))
