@@ -86,6 +86,7 @@ def test_the_rule_counts_tokens_by_their_worth_over_the_share():
         ("forgets-debt", 2_000, 700),
         ("starts-anew", 0, 1_000),
         ("starts-anew", 2_000, 1_000),
+        ("to-highest", 0, 700),
     ],
 )
 def test_who_comes_back_is_lifted_to_the_lowest_of_those_who_wait_less_the_credit(thought, before, after):
@@ -133,14 +134,14 @@ def test_an_answer_that_is_nobody_who_waits_breaks_a_law(answer, tag):
     check(outcome.ledger)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(len(KINDS)))
 def test_each_kind_of_run_holds_its_trap_and_first_come_breaks_the_law(number):
     for case in (
         graded_case(course_of(0).graded("04.fair", number), RULES, number),
         small_case(course_of(0).public("04.fair/small", number), RULES, number),
     ):
         assert by_rule(case).lead == 0 < case.limit < first_come(case).lead
-        assert all(by_rule(case, thought).lead > case.limit for thought in TRAPS[KINDS[number % 4]])
+        assert all(by_rule(case, thought).lead > case.limit for thought in TRAPS[KINDS[number]])
         assert max(sent.step for sent in case.requests) < case.steps
         check(by_rule(case).ledger)
 
@@ -157,7 +158,9 @@ def test_a_run_is_told_in_packets_far_below_the_limit_and_with_every_seat_filled
 @pytest.fixture(scope="module")
 def runs():
     """A graded run of each kind."""
-    return [graded_case(course_of(1).graded("04.fair", number), RULES, number) for number in range(4)]
+    return [
+        graded_case(course_of(1).graded("04.fair", number), RULES, number) for number in range(len(KINDS))
+    ]
 
 
 @pytest.mark.parametrize("thought", THOUGHTS)

@@ -8,6 +8,7 @@ from typing import final
 from autograder.channel import Asker
 from autograder.checks.lab04 import fair_words as words
 from autograder.checks.lab04.fair_cases import (
+    KINDS,
     NAMES,
     by_rule,
     first_come,
@@ -95,7 +96,9 @@ class FairExercise(Exercise):
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
         draw = course.public
-        outcomes = judged(range(4), lambda n: play(graded_case(draw(self.id, n), rules, n), rules, asker))
+        outcomes = judged(
+            range(len(KINDS)), lambda n: play(graded_case(draw(self.id, n), rules, n), rules, asker)
+        )
         share, note = share_of_lead(outcomes)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)
