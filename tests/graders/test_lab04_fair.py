@@ -320,6 +320,24 @@ def test_a_lawful_lead_is_paid_by_how_far_it_goes(runs):
     assert ways[0] == 1.0 > ways[1] > ways[2] > 0.0
 
 
+class TiresLate(MyFairness):
+    """Wrong only in a long run, so that no small one shows it."""
+
+    picks = 0
+
+    def pick(self, waiting_clients):
+        self.picks += 1
+        if self.picks > 80:
+            raise RuntimeError("tired")
+        return super().pick(waiting_clients)
+
+
+def test_looking_for_a_small_run_that_shows_the_fault_stays_within_what_may_be_asked():
+    score, asked = graded(SHEET, TiresLate, course_of(0), Commitments())
+    assert (score.tag, score.feedback.where) == ("raised", "")
+    assert 4_000 < asked <= 5_000
+
+
 def test_the_server_keeps_the_queue_so_that_no_request_is_lost():
     case = graded_case(course_of(0).graded("04.fair", 2), RULES, 2)
     server = Server(case).run(lambda waiting: waiting[-1])
