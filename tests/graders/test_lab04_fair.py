@@ -19,7 +19,7 @@ from autograder.checks.lab04.fair_cases import (
     small_case,
 )
 from autograder.checks.lab04.fair_play import play, share_of_lead
-from autograder.checks.lab04.fair_rule import THOUGHTS, Rule
+from autograder.checks.lab04.fair_rule import THOUGHTS, TOLD_AS, Rule
 from autograder.checks.lab04.fair_server import Case, Sent, Server
 from autograder.checks.lab04.fair_watch import evidence
 from autograder.checks.played import Outcome
@@ -169,7 +169,7 @@ def test_what_was_thought_is_read_off_whom_the_learner_named(runs, thought):
     for case in runs:
         if by_rule(case, thought).lead > case.limit:
             found.add(run_of(case, Thinks(case, thought)).tag)
-    assert found == {thought}
+    assert found == {TOLD_AS.get(thought, thought)}
 
 
 class Thinks:

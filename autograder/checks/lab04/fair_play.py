@@ -2,7 +2,7 @@
 
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab04.fair_cases import FULL
-from autograder.checks.lab04.fair_rule import THOUGHTS
+from autograder.checks.lab04.fair_rule import THOUGHTS, TOLD_AS
 from autograder.checks.lab04.fair_server import Case, Replay, Server
 from autograder.checks.played import STANDARD, Outcome, capped, unanswered
 from autograder.judge import share_of_way
@@ -97,7 +97,8 @@ def thought_of(server: Server) -> str:
         )
     found = {thought: _explained(server, thought) for thought in ("", *THOUGHTS)}
     best = max(THOUGHTS, key=lambda thought: found[thought])
-    return best if found[best] > found[""] and found[best] >= EXPLAINED * len(contested) else "uneven"
+    sure = found[best] > found[""] and found[best] >= EXPLAINED * len(contested)
+    return TOLD_AS.get(best, best) if sure else "uneven"
 
 
 def _explained(server: Server, thought: str) -> int:

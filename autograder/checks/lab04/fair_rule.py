@@ -6,6 +6,8 @@ from typing import final
 
 THOUGHTS = ("no-lift", "no-credit", "forgets-debt", "starts-anew", "reset-on-idle", "counts-requests")
 THOUGHTS += ("input-only", "output-only", "no-shares", "share-upside-down", "to-highest", "to-mean")
+# Told as one: which of the two it is can often not be seen.
+TOLD_AS = dict.fromkeys(("to-highest", "to-mean"), "not-to-lowest")
 
 
 @final
