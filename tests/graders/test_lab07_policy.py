@@ -239,7 +239,7 @@ class Swaps(Chunked):
 
 def test_a_document_that_comes_back_with_its_kv_makes_tokens_and_does_not_stand_still():
     trace = Trace([Request(0, 0, 1000, 4000, 4096, "batch")])
-    run = gpu.run(gpu.Load(trace, (), "A", 10**11), Swaps(), RULES)
+    run = gpu.run(gpu.Load(trace, (), "A", 10**11, 10**11), Swaps(), RULES)
     begin_ns, until_ns, _ = run.idle_ns
     assert run.fault is None and len(run.evictions) == 1
     assert 10**9 <= until_ns - begin_ns < 2 * 10**9 < run.ledger.end_ns
@@ -247,7 +247,7 @@ def test_a_document_that_comes_back_with_its_kv_makes_tokens_and_does_not_stand_
 
 def test_each_promise_is_broken_by_what_breaks_it():
     """One request, one fate: read off a made-up ledger's numbers."""
-    load = gpu.Load(Trace([]), (), "A", 10**11)
+    load = gpu.Load(Trace([]), (), "A", 10**11, 10**11)
 
     def lost(tenant, first_ns, ended_ns, pauses=(), **others):
         fate = gpu.Fate(tenant, 0, 10, 0, first_ns=first_ns, ended_ns=ended_ns, **{"tokens": 11, **others})
@@ -263,7 +263,7 @@ def test_each_promise_is_broken_by_what_breaks_it():
         == "pause"
     )
     assert lost("chat", second, 2 * second, [second, 2 * second + 1]) == lost("code", 5, 9, [6]) == ""
-    assert lost("batch", second, load.shift_ns) == "" and lost("batch", second, load.shift_ns + 1) == "late"
+    assert lost("batch", second, load.half_ns) == "" and lost("batch", second, load.half_ns + 1) == "late"
     assert lost("chat", -1, second, tokens=0) == "refused"
 
 

@@ -99,9 +99,19 @@ def after(run: Run) -> Fraction:
 
 
 def over_reacted(run: Run) -> bool:
-    """After a shift that is not ours, were there a tenth more evictions than before, some aside?"""
+    """After a shift that is not ours, were there a tenth more evictions a minute than before, some aside?"""
     late = sum(at >= run.load.shift_ns for at in run.evictions)
-    return 10 * (late - FREE_EVICTIONS) > 11 * (len(run.evictions) - late)
+    before_ns = run.load.shift_ns
+    after_ns = 2 * run.load.half_ns - before_ns
+    return 10 * (late - FREE_EVICTIONS) * before_ns > 11 * (len(run.evictions) - late) * after_ns
+
+
+def blind(runs: Sequence[Run], best: Sequence[Run]) -> bool:
+    """After shift B, did many more chats than the reference's have a step that was too long?"""
+    return any(
+        _lost([own], "pause", True) - _lost([other], "pause", True) > NEAR
+        for own, other in zip(runs[1:], best[1:], strict=True)
+    )
 
 
 def timid(run: Run, pause_ns: int) -> bool:
@@ -131,8 +141,10 @@ def share(
         why = "it falls behind after shift A"
     elif over_reacted(runs[1]):
         why = "it puts out more after shift B than before"
-    elif timid(runs[1], pause_ns):
+    elif any(timid(run, pause_ns) for run in runs[1:]):
         why = "before shift B its steps are as short as after it"
+    elif blind(runs, best):
+        why = "after shift B its steps are longer than the pause"
     if found > BELOW_THE_TOP and why:
         return BELOW_THE_TOP, f"{note} The two top bands are out of reach: {why}."
     return found, note
@@ -145,12 +157,13 @@ def fault_of(runs: Sequence[Run], rules: Mapping[str, int], reserves: str) -> st
         return "over-reacts"
     if _lost(runs, "pause", False) >= OFTEN:
         return "pauses"
-    if _lost(slower, "pause", True) >= OFTEN:
+    if any(_lost([run], "pause", True) >= OFTEN for run in slower):
         return "frozen"
     if reserves == "most":
         return "reserves-most"
     lengths = [length for run in runs for length in run.mixed]
-    if lengths and 100 * sum(lengths) < 80 * rules["pause_ns"] * len(lengths):
+    short = lengths and 100 * sum(lengths) < 80 * rules["pause_ns"] * len(lengths)
+    if short or any(timid(run, rules["pause_ns"]) for run in slower):
         return "too-careful"
     if _lost(runs, "late", None, ("chat", "code")) >= OFTEN:
         return "serves-the-late"
