@@ -242,6 +242,6 @@ SHEETS = [
         constants=(Never, RefusesAll, OneByOne),
         shortcuts=(SmallerAndRefuses, ByDeadline),
         secret_numbers=lengths,
-        cuts=(0.05, 0.35, 0.73, 0.82, 0.86),
+        cuts=(0.05, 0.35, 0.77, 0.82, 0.86),
     )
 ]
