@@ -22,7 +22,7 @@ from gpulab.serving.policy import JobView, Policy, View
 BANDS = ((0.0, 0.20), (0.05, 0.30), (0.35, 0.50), (0.77, 0.70), (0.82, 0.85), (0.86, 1.0))
 BELOW_THE_TOP = 0.70  # of the build, when a shift was not seen: see ``share``
 # To the reference, of weighted goodput after shift A (a burst in another order moves half a trace by up to 7 points), and
-# of the chats after shift B that had a long step: who measures has at most 4 points
+# of the chats after shift B that had a long step: who measures has at most 4 points.
 NEAR = Fraction(8, 100)
 FREE_EVICTIONS = 10
 # Steps with chunks before shift B last 0.95-0.98 of the pause on average; chunks for the slow host all the time 0.46-0.48,
