@@ -23,7 +23,8 @@ from types import SimpleNamespace
 from typing import final
 
 PACKET_BYTES = 64 * 1024  # the most that one question or answer may take
-TICK_SECONDS = 0.75  # two ticks inside one call interrupt it
+TICK_SECONDS = 0.75  # between two looks at the call that is running
+STALLED_TICKS = 5  # looks at one call that interrupt it even if it did not compute: under channel.ASK_SECONDS
 ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # one encoder: making it costs 10 µs
 _LONGEST_BITS = 4096  # of a whole number; Python itself writes no more than 4,300 digits
 _TEXT = 300  # characters of an exception that travel
@@ -205,8 +206,10 @@ class TookTooLong(Exception):
 
 @final
 class TimeNet:
-    """Interrupts a call on the main thread that two ticks have seen; a call in time pays one lock.
+    """Interrupts a call on the main thread that does not end; a call in time pays one lock.
 
+    It does not end when two ticks have seen it and the process computed for most of the time between them, or
+    when ``STALLED_TICKS`` have seen it. So a machine that had no time for us for two seconds costs nobody a mark.
     On another thread nothing is interrupted: Python can only stop the main one.
     """
 
@@ -252,13 +255,17 @@ class TimeNet:
             self._thread.join()
 
     def _watch(self) -> None:
-        seen = None
+        seen, ticks, spent = None, 0, 0.0
         while not self._done.wait(TICK_SECONDS):
             with self._lock:
-                if self._inside is not None and self._inside == seen:
+                if self._inside is None or self._inside != seen:
+                    seen, ticks, spent = self._inside, 1, time.process_time()
+                    continue
+                ticks += 1
+                computed = time.process_time() - spent >= TICK_SECONDS / 2
+                if computed or ticks >= STALLED_TICKS:
                     self._fired = seen
                     _interrupt_main()
-                seen = self._inside
 
 
 def _interrupt_main() -> None:

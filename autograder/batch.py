@@ -10,12 +10,7 @@ from pathlib import Path
 
 from autograder import gradebook, intake, release
 from autograder.feedback import refusal_page, waits
-from autograder.frame import (
-    NbgraderFailed,
-    open_nbgrader,
-    release_feedback,
-    run,
-)
+from autograder.frame import NbgraderFailed, open_nbgrader, release_feedback, run
 from autograder.grading import FOLDERS, Graded, Task, replace_folder
 from autograder.journal import Journal
 from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, read_summary, write_summary
@@ -222,10 +217,14 @@ class Batch:
             points = {grade.name: grade.score for grade in grades if grade.name not in unread}
             read = [g.name for g in grades if g.needs_manual_grade and g.name not in unread]
             most_unread = {g.name: g.max_score for g in grades if g.name in unread}
-            score, most = entry.score, entry.max_score
+            late, penalty = entry.total_seconds_late / 3600, entry.late_submission_penalty
+            score, most = max(0.0, entry.score - penalty), entry.max_score  # as nbgrader's export counts
         notes = [f"repaired: {note}" for note in submission.notes]
         notes += [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
         notes += [f"{name}: the mark that a person gave stands" for name in read]
+        if late > 0:
+            taken = f": {penalty:g} points taken off" if penalty else ""
+            notes.append(f"handed in {late:.1f} hours late{taken}")
         autograded = self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb"
         graded = json.loads(autograded.read_text(encoding="utf-8"))
         typed = _typed_names(graded["cells"])

@@ -295,6 +295,7 @@ class JudgedExecute(CappedExecute):
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {
             "GPULAB_JUDGE": str(judge),
+            "GPULAB_STILLS": "0",  # nobody looks at a learner's own charts here; the judge's are drawn by the judge
             "IPYTHONDIR": str(scratch / "ipython"),
             "JUPYTER_CONFIG_DIR": str(scratch / "jupyter"),
             "PYTHONNOUSERSITE": "1",

@@ -46,6 +46,13 @@ def index(gradebook: Path) -> None:
         book.commit()
 
 
+def due(gradebook: Path, lab: str) -> str:
+    """When ``lab`` must be handed in, as the gradebook has it; '' without a date."""
+    with _opened(gradebook) as book:
+        found = _all(book, "SELECT duedate FROM assignment WHERE name = ?", lab)
+    return str(found[0]["duedate"] or "") if found else ""
+
+
 def rows_of(gradebook: Path, lab: str, student: str) -> Rows:
     """The rows of ``student`` and ``lab``; no submission when there has been none."""
     with _opened(gradebook) as book:

@@ -69,7 +69,7 @@ def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
     from autograder.frame import NbgraderFailed, autograde, generate_feedback, open_nbgrader
 
     try:
-        with Scratch() as folder, _course_of(task, folder):
+        with Scratch() as folder, _course_of(task, folder), not_waiting_for_the_disk():
             nbgrader = open_nbgrader(task.unsafe, record)
             autograde(nbgrader, task.lab, task.student)
             generate_feedback(nbgrader, task.lab, task.student)
@@ -104,6 +104,22 @@ def _course_of(task: Task, folder: Path) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def not_waiting_for_the_disk() -> Iterator[None]:
+    """Databases that nbgrader opens meanwhile may be lost with the machine; their folder is gone in a moment anyway."""
+    from sqlalchemy import event
+    from sqlalchemy.pool import Pool
+
+    def hasten(connection, _) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+    event.listen(Pool, "connect", hasten)
+    try:
+        yield
+    finally:
+        event.remove(Pool, "connect", hasten)
 
 
 def read_files(folder: Path, *, most: int = 50_000_000) -> dict[str, bytes]:

@@ -70,6 +70,10 @@ class Exercise(ABC):
         """The reference's run on ``puzzle``, to step through in practice."""
         return self.watched(puzzle)
 
+    def kept(self, course: Course) -> object | None:
+        """What the visible check must know of the reference's runs, for machines without it; JSON values."""
+        return None
+
     def practise(self, course: Course, puzzle: object, answered: dict) -> Score:
         """Full feedback on answers to a practice puzzle; no points."""
         raise NotImplementedError(

@@ -1,6 +1,6 @@
 """What an instructor hands out: a wheel, released notebooks, data, a page that says how to begin. No solutions.
 
-The wheel leaves out ``autograder.references``; sources of labs, their instructor's pages, tests and the course's
+The wheel leaves out ``autograder.references`` and holds records of what they did on public inputs in their place; sources of labs, their instructor's pages, tests and the course's
 secret stay behind. The repository itself holds the answers, and says so; this is the other door.
 """
 
@@ -13,11 +13,13 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from autograder import release
+from autograder import recorded, release
+from autograder.course import Course
 from autograder.grading import read_files, write_files
 from autograder.places import Places
 
 _ROOT = Path(__file__).resolve().parents[1]
+_DATE = "315532800"  # 1980, the first that a zip can hold: equal sources give an equal wheel
 _LEFT_OUT = ("__pycache__", "references", ".ipynb_checkpoints")
 
 _BEGIN = """\
@@ -42,6 +44,14 @@ Labs on GPU allocation and scheduling for AI serving. A laptop will do; no GPU i
 5. Hand in the notebook, as your instructor says.
 
 The labs: {labs}.
+
+**Beside the reference.** `check` says what your code is worth. Where it goes another way than the reference, a cell below it
+tells, run by run, on the same public inputs:
+
+    from autograder.recorded import compare
+    compare("02.first-fit", MyAllocator)      # the exercise, and what you hand to check
+
+The wheel holds what the reference answered there and what it earned, not the reference. Another answer is not always a worse one.
 """
 
 
@@ -82,6 +92,7 @@ def _wheel(folder: Path) -> str:
         shutil.copytree(_ROOT / package, tree / package, ignore=shutil.ignore_patterns(*_LEFT_OUT))
     for name in ("pyproject.toml", "README.md"):
         shutil.copyfile(_ROOT / name, tree / name)
+    recorded.write(tree / "autograder" / "records", Course.load(Places.found().course))
     # setuptools itself, as pip would call it, but without a network: it is in this environment.
     code = f"from setuptools import build_meta; build_meta.build_wheel({str(folder.resolve())!r})"
     done = subprocess.run(
@@ -102,8 +113,9 @@ def _wheel(folder: Path) -> str:
 
 
 def _plain_environment() -> dict[str, str]:
-    """The environment without the caller's own Python path: the copy is what is packed."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """The environment without the caller's own Python path (the copy is what is packed), and with a date of its own."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return kept | {"SOURCE_DATE_EPOCH": _DATE}
 
 
 def _packed(folder: Path) -> Path:

@@ -84,3 +84,12 @@ c.GenerateFeedback.preprocessors = [
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 c.GenerateFeedback.exporter_class = "autograder.feedback.FeedbackPage"
+
+# The form grader's page of one submission: it stands in the instructor's own session, so nothing there may run.
+c.HTMLExporter.preprocessors = ["autograder.harmless.Harmless"]
+c.HTMLExporter.filters = {
+    "markdown2html": "autograder.harmless.markdown",
+    "highlight_code": "autograder.harmless.code",
+}
+c.FeedbackPage.preprocessors = []  # a policy in that page forbids everything
+c.FeedbackPage.filters = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 CONNECTION = "/tmp/kernel.json"
-_WARM = ("ipykernel.kernelapp", "ipykernel.zmqshell", "altair", "numpy", "gpulab", "autograder.learner")
+_WARM = ("ipykernel.kernelapp", "ipykernel.zmqshell", "altair", "ipywidgets", "numpy", "gpulab.report.charts")
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
@@ -21,6 +21,9 @@ def warm() -> None:
     from gpulab.startup import skip_slow_grammar
 
     skip_slow_grammar()
+    from autograder import checks, learner  # noqa: F401
+
+    checks.exercises()  # what `puzzle` and `watch` would import first; no reference is among it
     for name in _WARM:
         if importlib.util.find_spec(name.split(".")[0]):  # altair comes with the extra [lab]
             importlib.import_module(name)

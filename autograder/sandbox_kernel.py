@@ -173,7 +173,9 @@ def _is_socket(environment: dict[str, str]) -> bool:
 
 def _inside(environment: dict[str, str]) -> dict[str, str]:
     """The variables of the kernel: of those outside only what is in ``TAKEN``."""
-    taken = {name: environment[name] for name in (*TAKEN, "GPULAB_DATA") if name in environment}
+    taken = {
+        name: environment[name] for name in (*TAKEN, "GPULAB_DATA", "GPULAB_STILLS") if name in environment
+    }
     if "GPULAB_JUDGE" in environment:
         taken["GPULAB_JUDGE"] = JUDGE if _is_socket(environment) else environment["GPULAB_JUDGE"]
     folders = {"TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "JUPYTER_CONFIG_DIR": "/tmp/jupyter"}

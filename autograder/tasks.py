@@ -31,7 +31,10 @@ class Tasks:
         self._secret = kept.read_bytes() if kept.is_file() else in_environment.encode()
         self._blank = gradebook.blank(self._gradebook)
         code = of_the_code(*(Path(package.__file__).parent for package in (gpulab, autograder)))
-        self._common = digest(notebook, self._beside, Course.load(places.course).course_id, code, [unsafe])
+        due = gradebook.due(self._gradebook, lab)  # a penalty for late work depends on it
+        self._common = digest(
+            notebook, self._beside, Course.load(places.course).course_id, code, [unsafe, due]
+        )
 
     def task(self, submission: intake.Submission) -> Task:
         """What a worker needs to grade ``submission``: its notebook repaired, what lies beside it as it is."""

@@ -25,6 +25,7 @@ STANDARD = (
     (0.95, 1.0),
 )  # way from naive to reference
 BROKEN = ("gone", "silent", "oversized", "out-of-turn", "not-json")  # no further question is worth asking
+ENDLESS = 2  # cases that met the net of time: the rest are not asked, each would cost seconds
 PLAYS = 300  # public cases looked through for one that shows the same fault, and plays to make it small
 GRADED_EVENTS = 12  # a longer part of a graded case is not shown
 PUBLIC = "A practice case on which your code breaks the same rule (no graded input is shown)."
@@ -75,13 +76,17 @@ class Outcome:
 
 
 def judged(cases: Iterable, play: Callable[[object], Outcome]) -> list[Outcome]:
-    """Each case played once, drawn when its turn comes. A channel that broke ends the rest unasked."""
+    """Each case played once, drawn when its turn comes.
+
+    A channel that broke ends the rest unasked, and so does code that did not come to an end ``ENDLESS`` times.
+    """
     outcomes: list[Outcome] = []
     cases = iter(cases)
     for case in cases:
         outcomes.append(play(case))
-        if outcomes[-1].tag in BROKEN:
-            outcomes += [Outcome(lawful=False, tag=outcomes[-1].tag) for _ in cases]
+        tag = outcomes[-1].tag
+        if tag in BROKEN or [outcome.tag for outcome in outcomes].count("too-long") == ENDLESS:
+            outcomes += [Outcome(lawful=False, tag=tag) for _ in cases]
     return outcomes
 
 

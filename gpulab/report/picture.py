@@ -6,6 +6,7 @@ Vega-Lite specification: the specification itself in the version that JupyterLab
 nbconvert, VS Code and print, and one line of text. Equal pictures are equal byte by byte.
 """
 
+import os
 import re
 from contextlib import suppress
 from html import escape
@@ -88,10 +89,14 @@ class Picture:
         return f"{self.title}. {self.description} The same as a table: .table()"
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
-        """What a notebook stores: data and metadata by MIME type. ``include`` and ``exclude`` filter."""
+        """What a notebook stores: data and metadata by MIME type. ``include`` and ``exclude`` filter.
+
+        With ``GPULAB_STILLS=0`` in the environment there is no SVG: drawing the first costs a third of a second.
+        """
         data = {LAB_MIME: self.spec, "text/plain": repr(self)}
-        with suppress(ImportError):  # JupyterLab draws the specification; only the still twin is missing
-            data["image/svg+xml"] = self.svg()
+        if os.environ.get("GPULAB_STILLS") != "0":
+            with suppress(ImportError):  # JupyterLab draws the specification; only the still twin is missing
+                data["image/svg+xml"] = self.svg()
         data = {
             mime: value
             for mime, value in data.items()

@@ -38,6 +38,24 @@ class StartsAnew(NoCredit):
     arrived = ForgetsDebt.arrived
 
 
+class ToHighest(MyFairness):
+    """Lifted among the others, but to the one that has had most."""
+
+    def level(self, others):
+        return max(others)
+
+    def arrived(self, client):
+        others = [self.counter[other] for other, waits in self.waits.items() if waits]
+        if not self.waits[client] and others:
+            self.counter[client] = max(self.counter[client], self.level(others) - self.credit)
+        self.waits[client] += 1
+
+
+class ToMean(ToHighest):
+    def level(self, others):
+        return sum(others) / len(others)
+
+
 class ResetOnIdle(NoLift):
     def pick(self, waiting_clients):
         client = super().pick(waiting_clients)
@@ -164,6 +182,8 @@ FAIR = Sheet(
         "no-credit": Wrong(NoCredit, 0.0, 0.20, "no-credit"),
         "forgets-debt": Wrong(ForgetsDebt, 0.0, 0.20, "forgets-debt"),
         "starts-anew": Wrong(StartsAnew, 0.0, 0.20, "starts-anew"),
+        "to-highest": Wrong(ToHighest, 0.0, 0.20, "not-to-lowest", "to what did you lift"),
+        "to-mean": Wrong(ToMean, 0.0, 0.20, "not-to-lowest", "to what did you lift"),
         "reset-on-idle": Wrong(ResetOnIdle, 0.0, 0.20, "reset-on-idle"),
         "counts-requests": Wrong(CountsRequests, 0.0, 0.20, "counts-requests", "how many tokens"),
         "input-only": Wrong(InputOnly, 0.0, 0.20, "input-only"),

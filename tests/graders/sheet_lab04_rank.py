@@ -40,6 +40,15 @@ def none_last(job, rules):
     return aged(job, rules, left(job, rules) if job.predicted_tokens else 2000 - job.generated)
 
 
+def usual_of(tokens):
+    """A number of one's own for a missing guess."""
+
+    def typed(job, rules):
+        return aged(job, rules, max(0, (job.predicted_tokens or tokens) - job.generated))
+
+    return typed
+
+
 def reversed_sign(job, rules):
     return -left(job, rules)
 
@@ -131,6 +140,8 @@ SHEETS = [
             "total-not-remaining": Wrong(total, 0.10, 0.30, "total-not-remaining"),
             "none-first": Wrong(none_first, 0.10, 0.30, "none-first"),
             "none-last": Wrong(none_last, 0.0, 0.30, "none-last"),
+            "usual-64": Wrong(usual_of(64), 0.30, 0.30, "usual-typed", "where does that number come from"),
+            "usual-200": Wrong(usual_of(200), 0.30, 0.30, "usual-typed", "where does that number come from"),
             "reversed": Wrong(reversed_sign, 0.0, 0.20, "reversed"),
             "no-aging": Wrong(no_aging, 0.0, 0.20, "no-aging"),
             "ages-backwards": Wrong(ages_backwards, 0.0, 0.20, "no-aging"),

@@ -51,6 +51,14 @@ def enough(view, shared=False):
     return [job for job in may(view) if frees(view, job, shared) + 1 >= view.need_blocks]
 
 
+def in_full(view):
+    """All of ``need_blocks``, as if the victim's own next block were needed still."""
+    fit = [job for job in may(view) if frees(view, job) >= view.need_blocks]
+    if fit:
+        return said_of(min(fit, key=lambda job: (price(job), job.id)))
+    return said_of(max(may(view), key=lambda job: (frees(view, job), -price(job), -job.id)))
+
+
 def counts_shared(view):
     """Takes the beginning for free blocks whoever holds it."""
     return said_of(min(enough(view, shared=True) or may(view), key=price))
@@ -124,6 +132,7 @@ VICTIM = Sheet(
             in_mode("recompute"), 0.30, 0.70, "always-recompute", "computing again takes"
         ),
         "cheapest-only": Wrong(by(lambda view, job: price(job)), 0.30, 0.70, "falls-short", "was cheap"),
+        "in-full": Wrong(in_full, 0.30, 0.50, "needs-too-much", "not needed any more"),
         "counts-shared": Wrong(counts_shared, 0.30, 0.70, "falls-short", "stay with others"),
         "tightest": Wrong(tightest, 0.80, 0.80, "dear", "enough alone"),
         "cheapest-again": Wrong(cheapest_again, 0.80, 0.80, "dear", "enough alone"),

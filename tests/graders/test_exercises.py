@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import gpulab
+from autograder.answerer import Answerer
 from autograder.channel import AnswerFault, InProcess
 from autograder.checks import exercises, played, texts
 from autograder.course import Course
@@ -155,17 +156,43 @@ def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name, no
             for label, value in vars(sys.modules[where]).items()
             if callable(value) and not label.startswith("_") and getattr(value, "__module__", "") == where
         }
-    best = {where: share_at_most(sheet, thing, course) for where, thing in handed.items()}
+    first = first_questions(sheet, course)
+    assert answers(sheet, sheet.right, first)
+    best = {
+        where: share_at_most(sheet, thing, course)
+        for where, thing in handed.items()
+        if answers(sheet, thing, first)
+    }
     assert {where: share for where, share in best.items() if share > 0.5} == {}
+
+
+def maker(sheet, thing):
+    """What the judge makes its objects with when ``thing`` is handed in."""
+    function = exercises()[sheet.exercise].function
+    return (lambda **_: SimpleNamespace(**{function: thing})) if function else thing
+
+
+def first_questions(sheet, course):
+    """``new`` and the first question after it: the same ones for whatever is handed in."""
+    asker, heard = InProcess(maker(sheet, sheet.right)), []
+    asker.overheard = lambda question, _: heard.append(question)
+    exercises()[sheet.exercise].grade(course, Commitments(), asker)
+    asker.close()
+    return heard[:2]
+
+
+def answers(sheet, thing, questions):
+    """Does ``thing`` give any answer to ``questions``? Else its talk ends before it could earn something."""
+    answerer = Answerer(maker(sheet, thing))
+    replies = [json.loads(answerer.answer(question)) for question in questions]
+    answerer.close()
+    return all(status == "ok" for _, status, _ in replies)
 
 
 def share_at_most(sheet, thing, course):
     """The share of the build; at the first answer that is none the talk ends, as if the process were gone."""
-    make = thing
     exercise = exercises()[sheet.exercise]
-    if exercise.function:
-        make = lambda **_: SimpleNamespace(**{exercise.function: thing})
-    asker = InProcess(make)
+    asker = InProcess(maker(sheet, thing))
     exchange = asker._exchange
 
     def answered(question):

@@ -19,7 +19,7 @@ from autograder.checks.lab04.fair_cases import (
     small_case,
 )
 from autograder.checks.lab04.fair_play import play, share_of_lead
-from autograder.checks.lab04.fair_rule import THOUGHTS, Rule
+from autograder.checks.lab04.fair_rule import THOUGHTS, TOLD_AS, Rule
 from autograder.checks.lab04.fair_server import Case, Sent, Server
 from autograder.checks.lab04.fair_watch import evidence
 from autograder.checks.played import Outcome
@@ -86,6 +86,7 @@ def test_the_rule_counts_tokens_by_their_worth_over_the_share():
         ("forgets-debt", 2_000, 700),
         ("starts-anew", 0, 1_000),
         ("starts-anew", 2_000, 1_000),
+        ("to-highest", 0, 700),
     ],
 )
 def test_who_comes_back_is_lifted_to_the_lowest_of_those_who_wait_less_the_credit(thought, before, after):
@@ -133,14 +134,14 @@ def test_an_answer_that_is_nobody_who_waits_breaks_a_law(answer, tag):
     check(outcome.ledger)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(len(KINDS)))
 def test_each_kind_of_run_holds_its_trap_and_first_come_breaks_the_law(number):
     for case in (
         graded_case(course_of(0).graded("04.fair", number), RULES, number),
         small_case(course_of(0).public("04.fair/small", number), RULES, number),
     ):
         assert by_rule(case).lead == 0 < case.limit < first_come(case).lead
-        assert all(by_rule(case, thought).lead > case.limit for thought in TRAPS[KINDS[number % 4]])
+        assert all(by_rule(case, thought).lead > case.limit for thought in TRAPS[KINDS[number]])
         assert max(sent.step for sent in case.requests) < case.steps
         check(by_rule(case).ledger)
 
@@ -157,7 +158,9 @@ def test_a_run_is_told_in_packets_far_below_the_limit_and_with_every_seat_filled
 @pytest.fixture(scope="module")
 def runs():
     """A graded run of each kind."""
-    return [graded_case(course_of(1).graded("04.fair", number), RULES, number) for number in range(4)]
+    return [
+        graded_case(course_of(1).graded("04.fair", number), RULES, number) for number in range(len(KINDS))
+    ]
 
 
 @pytest.mark.parametrize("thought", THOUGHTS)
@@ -166,7 +169,7 @@ def test_what_was_thought_is_read_off_whom_the_learner_named(runs, thought):
     for case in runs:
         if by_rule(case, thought).lead > case.limit:
             found.add(run_of(case, Thinks(case, thought)).tag)
-    assert found == {thought}
+    assert found == {TOLD_AS.get(thought, thought)}
 
 
 class Thinks:
@@ -315,6 +318,24 @@ def test_a_lawful_lead_is_paid_by_how_far_it_goes(runs):
         assert note.startswith("Build: all laws kept")
         assert 0.30 <= share <= 1.0
     assert ways[0] == 1.0 > ways[1] > ways[2] > 0.0
+
+
+class TiresLate(MyFairness):
+    """Wrong only in a long run, so that no small one shows it."""
+
+    picks = 0
+
+    def pick(self, waiting_clients):
+        self.picks += 1
+        if self.picks > 80:
+            raise RuntimeError("tired")
+        return super().pick(waiting_clients)
+
+
+def test_looking_for_a_small_run_that_shows_the_fault_stays_within_what_may_be_asked():
+    score, asked = graded(SHEET, TiresLate, course_of(0), Commitments())
+    assert (score.tag, score.feedback.where) == ("raised", "")
+    assert 4_000 < asked <= 5_000
 
 
 def test_the_server_keeps_the_queue_so_that_no_request_is_lost():

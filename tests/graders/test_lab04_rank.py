@@ -41,7 +41,7 @@ def with_the_prompt(job, rules):
 
 
 def in_seconds(job, rules):
-    left = max(1, (job.predicted_tokens or 150) - job.generated)
+    left = max(1, (job.predicted_tokens or rules.usual_tokens) - job.generated)
     return left / rules.age_tokens + job.arrival_ns // 10**9
 
 
@@ -76,6 +76,11 @@ def test_pairs_stand_both_ways_so_that_no_id_is_right_by_luck():
     for kind in ("none-short", "none-long", "length"):
         ids = [pair.first[0].id < pair.second[0].id for pair in pairs if pair.kind == kind]
         assert sorted(ids) == [False, True]
+    near = [(pair.first[0], pair.second[0]) for pair in pairs if pair.kind == "none-near"]
+    assert sorted(one.id < other.id for one, other in near) == [False, False, True, True]
+    guesses = [tuple(request.predicted_tokens for request in pair) for pair in near]
+    assert all(132 < low < 140 and not none for low, none in guesses[::2])
+    assert all(140 < high < 148 and not none for none, high in guesses[1::2])
 
 
 def test_a_rate_of_aging_that_is_too_low_breaks_the_limit_and_is_told_so():

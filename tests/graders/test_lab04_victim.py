@@ -10,9 +10,10 @@ from autograder.channel import InProcess
 from autograder.checks import exercises
 from autograder.checks.lab04.victim import graded_case
 from autograder.checks.lab04.victim_cases import Asked, Load
-from autograder.checks.lab04.victim_play import play_load, shortages
-from autograder.checks.lab04.victim_pool import Pool
-from autograder.checks.lab04.victim_rules import Job, Shortage, oldest_first, rule
+from autograder.checks.lab04.victim_pinch import fell_for_it
+from autograder.checks.lab04.victim_play import play_load
+from autograder.checks.lab04.victim_pool import Pool, shortages
+from autograder.checks.lab04.victim_rules import MISREAD, Job, Shortage, oldest_first, rule
 from autograder.references.lab04_victim import victim
 from autograder.verdict import Commitments
 from gpulab.report.audit import check
@@ -171,6 +172,22 @@ def test_graded_loads_have_ten_shortages_and_jobs_that_free_nothing():
         assert len(found) >= 10
         traps += any(not now.frees(job) for now in found for job in now.running)
     assert traps >= 4
+
+
+def test_a_graded_load_begins_with_a_shortage_that_one_block_too_many_makes_twice_as_dear():
+    grace = COURSE.rules[EXERCISE.id]["grace_tokens"]
+    in_full = MISREAD["needs-too-much"]
+    for n in range(4):
+        task = graded_case(COURSE.graded(EXERCISE.id, n), grace)
+        first, second, *_ = shortages(task)
+        ids = {job.asked.id for job in first.running}
+        assert ids == set(range(task.pinched))
+        assert not ids & {job.asked.id for job in second.running}
+        assert first.frees(first.job(rule(first)[0])) == first.need - 1
+        assert 2 * first.price(rule) <= first.price(in_full)
+        assert fell_for_it(first, in_full(first))
+        assert not fell_for_it(first, rule(first))
+        assert not fell_for_it(second, in_full(second))
 
 
 def looks_at_pairs(view):

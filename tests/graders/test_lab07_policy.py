@@ -32,7 +32,7 @@ def one_baseline(monkeypatch):
     """Naive and reference are run once a course, not once an answer."""
     real, known = policy.baseline, {}
 
-    def remembered(loads, rules):
+    def remembered(loads, rules, kept=None):
         key = len(loads[0].trace), loads[0].trace[0].prompt_tokens, loads[0].shift_ns
         if key not in known:
             known[key] = real(loads, rules)
@@ -239,7 +239,7 @@ class Swaps(Chunked):
 
 def test_a_document_that_comes_back_with_its_kv_makes_tokens_and_does_not_stand_still():
     trace = Trace([Request(0, 0, 1000, 4000, 4096, "batch")])
-    run = gpu.run(gpu.Load(trace, (), "A", 10**11), Swaps(), RULES)
+    run = gpu.run(gpu.Load(trace, (), "A", 10**11, 10**11), Swaps(), RULES)
     begin_ns, until_ns, _ = run.idle_ns
     assert run.fault is None and len(run.evictions) == 1
     assert 10**9 <= until_ns - begin_ns < 2 * 10**9 < run.ledger.end_ns
@@ -247,7 +247,7 @@ def test_a_document_that_comes_back_with_its_kv_makes_tokens_and_does_not_stand_
 
 def test_each_promise_is_broken_by_what_breaks_it():
     """One request, one fate: read off a made-up ledger's numbers."""
-    load = gpu.Load(Trace([]), (), "A", 10**11)
+    load = gpu.Load(Trace([]), (), "A", 10**11, 10**11)
 
     def lost(tenant, first_ns, ended_ns, pauses=(), **others):
         fate = gpu.Fate(tenant, 0, 10, 0, first_ns=first_ns, ended_ns=ended_ns, **{"tokens": 11, **others})
@@ -263,7 +263,7 @@ def test_each_promise_is_broken_by_what_breaks_it():
         == "pause"
     )
     assert lost("chat", second, 2 * second, [second, 2 * second + 1]) == lost("code", 5, 9, [6]) == ""
-    assert lost("batch", second, load.shift_ns) == "" and lost("batch", second, load.shift_ns + 1) == "late"
+    assert lost("batch", second, load.half_ns) == "" and lost("batch", second, load.half_ns + 1) == "late"
     assert lost("chat", -1, second, tokens=0) == "refused"
 
 
@@ -290,6 +290,32 @@ def test_the_top_bands_need_the_shift_to_be_seen(monkeypatch):
     )
     assert found([first, slow, third])[0] == 0.70
     assert "as short as after it" in found([first, slow, third])[1]
+    paused = {
+        name: replace(fate, lost="pause") if fate.tenant == "chat" else fate
+        for name, fate in third.fates.items()
+    }
+    assert found([first, second, replace(third, fates=paused)])[0] == 0.70
+    assert "longer than the pause" in found([first, second, replace(third, fates=paused)])[1]
+
+
+def test_shift_b_comes_early_in_one_trace_and_late_in_the_other_whichever_it_is():
+    moments = []
+    for number in range(6):
+        first, *slower = gpu.loads(course_of(number).graded("07.policy", 0), RULES, 1)
+        assert first.shift_ns == first.half_ns == 30 * 10**9
+        moments.append([load.shift_ns / load.half_ns / 2 for load in slower])
+        assert [[at for at, _ in load.host] for load in slower] == [[load.shift_ns] for load in slower]
+    assert all(0.25 <= min(pair) <= 0.35 and 0.65 <= max(pair) <= 0.75 for pair in moments)
+    assert len({pair[0] < pair[1] for pair in moments}) == 2
+    assert len({at for pair in moments for at in pair}) > 6
+
+
+def test_evictions_are_compared_by_the_minute():
+    load = gpu.Load(Trace([]), (), "B", 10**11, 2 * 10**11)  # a quarter of the run, then three
+    run = gpu.Run(load, None, None, evictions=[0] * 20 + [10**11] * 76)
+    assert not over_reacted(run)
+    run.evictions.append(10**11)
+    assert over_reacted(run)
 
 
 def test_requests_carry_no_promise_and_what_comes_has_no_rhythm():

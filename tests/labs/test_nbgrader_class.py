@@ -1,4 +1,7 @@
-"""A class by the README's lines alone: each fetches, works, hands in, is graded, fetches feedback; marks as in process."""
+"""A class by the README's lines alone: each fetches, works, hands in, is graded, fetches feedback; marks as in process.
+
+One of them hands in the text of lab 01 besides, and an instructor reads it in nbgrader's form grader.
+"""
 
 import copy
 import csv
@@ -8,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import final
 
 import nbformat
 import pytest
@@ -20,11 +24,15 @@ from autograder.course import Course
 from autograder.desk import Desk
 from autograder.notebooks import graded_exercise
 from gpulab.report import charts
+from tests.labs.formgrader import opened
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "graders"))
 from sheets import loaded
 
-LAB = "02-allocate"
+LAB, WRITTEN = "02-allocate", "01-define"
+WRITER, CELL = "learner00", "01-sentence"
+COMMENT = "Names a unit; what would be an exception?"
+SCRIPT = "<script>steal()</script>"
 REPO = Path(__file__).parents[2]
 SOURCE = REPO / "labs" / LAB / f"{LAB}.ipynb"
 COMMANDS = """\
@@ -185,82 +193,168 @@ def in_process(nb, course: Course, monkeypatch) -> dict[str, float]:
     return {name: given.get(name, (score.points, ""))[0] for name, score in scores.items()}
 
 
+@final
+class ClassRoom:
+    """A course in ``folder``: who teaches and who learns type commands there; what each handed in, before the mess."""
+
+    def __init__(self, folder: Path) -> None:
+        kept = {n: os.environ[n] for n in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if n in os.environ}
+        self.folder, self.works = folder, {}
+        self.course = folder / "course"
+        self.environment = kept | {
+            "JUPYTER_CONFIG_PATH": str(REPO / "autograder"),
+            "GPULAB_COURSE": str(self.course),
+            "GPULAB_EXCHANGE": str(folder / "exchange"),
+        }
+        commands = [sys.executable, "-c", COMMANDS]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.shell = subprocess.Popen(commands, cwd=folder, env=self.environment, text=True, **pipes)
+
+    def instructor(self, *arguments: str) -> str:
+        """What the command says, which must end with 0."""
+        command = [sys.executable, "-m", "autograder", *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def types(self, name: str, *arguments: str) -> str:
+        """What nbgrader says to the learner ``name``."""
+        home = self.folder / name
+        home.mkdir(exist_ok=True)
+        own = {"HOME": str(home), "JUPYTER_DATA_DIR": str(home / "jupyter")}
+        print(json.dumps([str(home), own, arguments]), file=self.shell.stdin, flush=True)
+        status, told = json.loads(self.shell.stdout.readline())
+        assert status == 0, told
+        return told
+
+    def hands_in(self, name: str, lab: str, work) -> None:
+        """``name`` fetches ``lab``, makes the bytes ``work(notebook)`` of it and hands them in."""
+        self.types(name, "fetch_assignment", lab)
+        file = self.folder / name / lab / f"{lab}.ipynb"
+        file.write_bytes(work(nbformat.read(file, as_version=4)))
+        self.types(name, "submit", lab, f"--student={name}")
+
+    def summary(self) -> dict[str, dict[str, str]]:
+        """The rows of the last grading by student."""
+        lines = (self.course / "summary.csv").read_text().splitlines()
+        return {row["student"]: row for row in csv.DictReader(lines)}
+
+
 @pytest.fixture(scope="module")
 def class_room(tmp_path_factory):
-    """The class after the last command: its folder, what each handed in (before the mess), and what was said."""
+    """The class after the last command of lab 02."""
     folder = tmp_path_factory.mktemp("class")
     (folder / "course").mkdir()
     (folder / "course" / "secret").write_text("self\n")  # the source's answers are those of the open door
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
-    environment = kept | {
-        "JUPYTER_CONFIG_PATH": str(REPO / "autograder"),
-        "GPULAB_COURSE": str(folder / "course"),
-        "GPULAB_EXCHANGE": str(folder / "exchange"),
-    }
-    source, works, said = nbformat.read(SOURCE, as_version=4), {}, {}
+    room, source = ClassRoom(folder), nbformat.read(SOURCE, as_version=4)
+    room.instructor("release", LAB, WRITTEN, "--exchange")
+    for number in range(HOW_MANY):
+        name = f"learner{number:02}"
 
-    def instructor(*arguments: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "autograder", *arguments]
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-
-    said["release"] = instructor("release", LAB, "--exchange")
-    commands = [sys.executable, "-c", COMMANDS]
-    shell = subprocess.Popen(
-        commands, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with shell:
-
-        def types(home: Path, *arguments: str) -> str:
-            own = {"HOME": str(home), "JUPYTER_DATA_DIR": str(home / "jupyter")}
-            print(json.dumps([str(home), own, arguments]), file=shell.stdin, flush=True)
-            status, told = json.loads(shell.stdout.readline())
-            assert status == 0, told
-            return told
-
-        homes = {f"learner{number:02}": folder / f"learner{number:02}" for number in range(HOW_MANY)}
-        for number, (name, home) in enumerate(homes.items()):
-            home.mkdir()
-            types(home, "fetch_assignment", LAB)
-            handed_in = home / LAB / f"{LAB}.ipynb"
-            nb = nbformat.read(handed_in, as_version=4)
+        def work(nb, number=number, name=name) -> bytes:
             WORK[number % len(WORK)](nb, source, number)
-            works[name] = nb
-            handed_in.write_bytes(MESS[number % len(MESS)](nb))
-            types(home, "submit", LAB, f"--student={name}")
-        said["grade"] = instructor("grade", LAB)
-        for name, home in homes.items():
-            said[name] = types(home, "fetch_feedback", LAB, f"--student={name}")
-        shell.stdin.close()
-    return folder, works, said
+            room.works[name] = nb
+            return MESS[number % len(MESS)](nb)
+
+        room.hands_in(name, LAB, work)
+    room.instructor("grade", LAB)
+    for name in room.works:
+        room.types(name, "fetch_feedback", LAB, f"--student={name}")
+    with room.shell:  # closes what it reads from, then waits for it
+        yield room
 
 
 @pytest.mark.soak
 def test_a_class_gets_the_marks_that_its_work_gets_in_process(class_room, monkeypatch):
-    folder, works, said = class_room
-    assert said["grade"].returncode == 0, said["grade"].stdout + said["grade"].stderr
-    rows = {
-        row["student"]: row
-        for row in csv.DictReader((folder / "course" / "summary.csv").read_text().splitlines())
-    }
+    rows = class_room.summary()
     names = [name for name in exercises() if name.startswith("02.")]
     found = {name: {e: float(row[e.replace(".", "-")]) for e in names} for name, row in rows.items()}
-    course = Course.load(folder / "course")
-    monkeypatch.chdir(folder / "learner00" / LAB)  # beside the course's card
-    assert found == {name: in_process(nb, course, monkeypatch) for name, nb in works.items()}
+    course = Course.load(class_room.course)
+    monkeypatch.chdir(class_room.folder / "learner00" / LAB)  # beside the course's card
+    assert found == {name: in_process(nb, course, monkeypatch) for name, nb in class_room.works.items()}
     assert {row["status"] for row in rows.values()} == {"graded"}
     assert len({row["score"] for row in rows.values()}) >= 5
-    with open(folder / "course" / "grades.csv", encoding="utf-8") as file:
+    with open(class_room.course / "grades.csv", encoding="utf-8") as file:
         exported = {row["student_id"]: round(float(row["score"]), 6) for row in csv.DictReader(file)}
     assert exported == {name: float(row["score"]) for name, row in rows.items()}
 
 
 @pytest.mark.soak
 def test_each_of_a_class_fetches_a_page_of_their_own(class_room):
-    folder, works, _ = class_room
-    for name in works:
-        (page,) = (folder / name / LAB / "feedback").rglob("*.html")
+    for name in class_room.works:
+        (page,) = (class_room.folder / name / LAB / "feedback").rglob("*.html")
         text = page.read_text(encoding="utf-8")
         assert 'class="gpulab-feedback"' in text
-        assert [other for other in works if other != name and other in text] == []
+        assert [other for other in class_room.works if other != name and other in text] == []
+
+
+@pytest.fixture(scope="module")
+def read_by_a_person(class_room):
+    """One of the class hands in a text; what the form grader shows; a mark and a comment are given there.
+
+    The class's scores, what was shown by name, and the text's row of the summary before and after.
+    """
+    source = nbformat.read(REPO / "labs" / WRITTEN / f"{WRITTEN}.ipynb", as_version=4)
+    shown = {"scores": {name: float(row["score"]) for name, row in class_room.summary().items()}}
+
+    def work(nb) -> bytes:
+        solved(nb, source, lambda name: name in ("who", "01-sentence"))
+        nb.cells.insert(1, nbformat.v4.new_markdown_cell(SCRIPT))
+        nb.cells.insert(2, nbformat.v4.new_code_cell(f"from IPython.display import HTML; HTML({SCRIPT!r})"))
+        return as_it_is(nb)
+
+    class_room.hands_in(WRITER, WRITTEN, work)
+    class_room.instructor("grade", WRITTEN)
+    before = class_room.summary()
+    with opened(class_room.folder, class_room.environment) as grader:
+        shown["stranger"] = grader.asks("GET", "api/assignments", token="")[0]
+        shown["labs"] = {one["name"]: one for one in grader.api("assignments")}
+        shown["marks"] = {one["student"]: one for one in grader.api(f"submitted_notebooks/{LAB}/{LAB}")}
+        (text,) = grader.api(f"submitted_notebooks/{WRITTEN}/{WRITTEN}")
+        shown["page"] = grader.page(f"submissions/{text['id']}/")
+        grades, comments = (
+            {one["name"]: one for one in grader.api(f"{kind}?submission_id={text['id']}")}
+            for kind in ("grades", "comments")
+        )
+        shown["text"] = text, grades[CELL]
+        grader.api(f"grade/{grades[CELL]['id']}", "PUT", {"manual_score": 2.5})
+        grader.api(f"comment/{comments[CELL]['id']}", "PUT", {"manual_comment": COMMENT})
+        shown["after"] = grader.api(f"submission/{WRITTEN}/{WRITER}")
+    class_room.instructor("grade", WRITTEN, "--force")
+    return shown, before[WRITER], class_room.summary()[WRITER]
+
+
+def test_the_form_grader_lists_the_class_with_the_marks_of_the_gradebook(read_by_a_person):
+    shown, _, _ = read_by_a_person
+    assert shown["stranger"] in (302, 403)
+    handed_in = {name: lab["num_submissions"] for name, lab in shown["labs"].items()}
+    assert {name: count for name, count in handed_in.items() if count} == {LAB: HOW_MANY, WRITTEN: 1}
+    assert {shown["labs"][name]["status"] for name in (LAB, WRITTEN)} == {"released"}
+    assert {name: round(one["score"], 6) for name, one in shown["marks"].items()} == shown["scores"]
+    assert not any(one["needs_manual_grade"] for one in shown["marks"].values())
+
+
+def test_a_submission_opens_in_the_form_grader_and_nothing_of_it_runs_there(read_by_a_person):
+    shown, before, _ = read_by_a_person
+    text, grade = shown["text"]
+    assert text["needs_manual_grade"] and (grade["auto_score"], grade["max_score"]) == (None, 3.0)
+    assert f'id="{CELL}-comment"' in shown["page"]
+    assert "The resource is what is counted" in shown["page"]
+    assert SCRIPT not in shown["page"]
+    assert shown["page"].count("&lt;script&gt;steal()&lt;/script&gt;") >= 2
+    assert f"{CELL}: to be read by a person (3 points)" in before["notes"]
+
+
+def test_a_mark_and_a_comment_given_in_the_form_grader_stay_and_reach_the_learner(
+    class_room, read_by_a_person
+):
+    shown, before, after = read_by_a_person
+    assert shown["after"]["score"] == float(before["score"]) + 2.5 == float(after["score"])
+    assert (before[CELL], after[CELL]) == ("", "2.5")
+    assert f"{CELL}: the mark that a person gave stands" in after["notes"]
+    class_room.types(WRITER, "fetch_feedback", WRITTEN, f"--student={WRITER}")
+    (page,) = (class_room.folder / WRITER / WRITTEN / "feedback").rglob("*.html")
+    text = page.read_text(encoding="utf-8")
+    assert COMMENT in text and "Score: 2.5 / 3.0" in text

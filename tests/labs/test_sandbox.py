@@ -222,6 +222,19 @@ def test_a_course_folder_among_the_data_that_all_can_read_is_not_seen(tmp_path, 
     assert outputs[0].text == "['course', 'trace.csv'] [] ['mine']\n"
 
 
+def test_a_kernel_has_every_check_in_memory_and_no_reference(tmp_path):
+    source = """
+    import sys
+    here = set(sys.modules)
+    from autograder.checks import exercises
+    exercises()
+    ours = [name for name in sys.modules if name.startswith(("gpulab", "autograder", "altair"))]
+    print(sorted(set(ours) - here), [name for name in ours if "references" in name])
+    """
+    (outputs,) = run(textwrap.dedent(source), folder=tmp_path, ways=[NAMESPACES])
+    assert outputs[0].text == "[] []\n"
+
+
 # -- somebody dies ------------------------------------------------------------------------------------
 
 

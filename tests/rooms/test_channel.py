@@ -428,6 +428,15 @@ def test_the_learners_own_stop_is_not_taken_for_the_nets(net):
     asking.close()
 
 
+def test_a_machine_that_has_no_time_for_a_call_costs_it_nothing_until_it_stands_still(monkeypatch):
+    monkeypatch.setattr(answerer, "TICK_SECONDS", 0.2)
+    net = TimeNet()
+    net.limit(time.sleep, 0.5)  # two ticks or three, and nothing computed
+    with pytest.raises(TookTooLong):
+        net.limit(time.sleep, 60)
+    net.close()
+
+
 def test_an_interrupt_that_comes_late_never_reaches_other_code(net, monkeypatch):
     """The worst moment: the net has decided, the call ends, and only then is the interrupt sent."""
     send = answerer._interrupt_main

@@ -75,5 +75,14 @@ def test_without_vl_convert_the_notebook_still_draws_and_saving_says_what_to_ins
         picture.save(tmp_path / "use.svg")
 
 
+def test_where_nobody_looks_no_still_is_drawn_until_somebody_asks_for_it(picture, monkeypatch):
+    monkeypatch.setenv("GPULAB_STILLS", "0")
+
+    data, metadata = picture._repr_mimebundle_()
+
+    assert (sorted(data), metadata) == ([LAB_MIME, "text/plain"], {})
+    assert picture.svg().startswith("<svg")
+
+
 def test_the_table_twin_comes_with_the_picture(picture):
     assert picture.table() is TWIN

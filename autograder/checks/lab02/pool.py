@@ -1,6 +1,6 @@
 """02.pool: the learner's ``take``, ``give`` and ``trim``, asked by a pool that the judge owns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import final
@@ -95,8 +95,7 @@ class PoolExercise(Exercise):
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
-        cases = [graded_case(course.graded(self.id, n), rules) for n in range(CASES)]
-        outcomes = judged(cases, lambda case: play_case(case[0], rules, asker, *case[1:]))
+        outcomes = _judged(lambda n: course.graded(self.id, n), CASES, rules, asker)
         share, note = share_of_standard(outcomes)
         predicted, noted = committed(said, self.predicts)
         reconciled, shown = reconciliation(said, *self.key(course, said.learner))
@@ -107,12 +106,21 @@ class PoolExercise(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         rules = course.rules[self.id]
-        cases = [graded_case(course.public(self.id, n), rules) for n in range(2)]
-        outcomes = judged(cases, lambda case: play_case(case[0], rules, asker, *case[1:]))
+        outcomes = _judged(lambda n: course.public(self.id, n), 2, rules, asker)
         share, note = share_of_standard(outcomes)
         points, tag = as_points(share * 0.7, self.points), tag_of(outcomes) if share < 1 else ""
         said_of = feedback(course, outcomes, tag, asker)
         return Score(self.id, points, self.points * 0.7, tag, (note,), said_of, said.learner, share)
+
+
+def _judged(draw: Callable, count: int, rules: Mapping, asker: Asker) -> list[Outcome]:
+    """Cases number 0 to ``count``, each drawn when its turn comes: its two baselines are runs of their own."""
+
+    def play(number: int) -> Outcome:
+        program, *baselines = graded_case(draw(number), rules)
+        return play_case(program, rules, asker, *baselines)
+
+    return judged(range(count), play)
 
 
 def feedback(course: Course, outcomes: list[Outcome], tag: str, asker: Asker) -> Feedback | None:

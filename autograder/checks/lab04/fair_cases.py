@@ -1,4 +1,4 @@
-"""Runs of 04.fair: who sends what when. Four kinds, in turn: overload, a sleeper, opposite sizes, a debtor."""
+"""Runs of 04.fair: who sends what when. Five kinds, in turn: overload, a sleeper, opposite sizes, a debtor, a newcomer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,13 +9,16 @@ from typing import NamedTuple
 from autograder.checks.lab04.fair_server import Case, Replay, Sent, Server
 
 NAMES = ("chat", "code", "night", "search", "mail", "voice")
-KINDS = ("overload", "sleeper", "opposite", "debtor")
+KINDS = ("overload", "sleeper", "opposite", "debtor", "newcomer")
 TRAPS = {
     "overload": ("counts-requests", "no-shares"),
     "sleeper": ("no-lift", "no-credit"),
     "opposite": ("input-only", "output-only"),
     "debtor": ("forgets-debt",),
+    "newcomer": ("to-highest", "to-mean"),
 }
+
+FULL = 4  # a lead of up to limit / 4 is as good as none: right code may lift a moment earlier or later
 
 
 class Size(NamedTuple):
@@ -53,13 +56,18 @@ def by_rule(case: Case, thought: str = "") -> Server:
 
 
 def graded_case(draw: Random, rules: dict, number: int) -> Case:
-    """A run of about 180 requests; each kind has its trap."""
-    return _trap(lambda: _case(draw, rules, KINDS[number % 4], GRADED), *TRAPS[KINDS[number % 4]])
+    """A run of about 180 requests; each kind has its trap. Lifting when a seat is free is as good as the rule."""
+    kind = KINDS[number % len(KINDS)]
+    while True:
+        case = _trap(lambda: _case(draw, rules, kind, GRADED), *TRAPS[kind])
+        if FULL * by_rule(case, "late").lead <= case.limit:
+            return case
 
 
 def small_case(draw: Random, rules: dict, number: int) -> Case:
     """A run of a few requests, for feedback and practice."""
-    return _trap(lambda: _case(draw, rules, KINDS[number % 4], SMALL), *TRAPS[KINDS[number % 4]])
+    kind = KINDS[number % len(KINDS)]
+    return _trap(lambda: _case(draw, rules, kind, SMALL), *TRAPS[kind])
 
 
 def shown_case(draw: Random, rules: dict) -> Case:
@@ -83,21 +91,24 @@ def _trap(drawn: Callable[[], Case], *thoughts: str) -> Case:
 
 def _case(draw: Random, rules: dict, kind: str, size: Size) -> Case:
     weights = rules["input_percent"], rules["output_percent"]
-    names = draw.sample(NAMES, draw.choice(size.clients))
+    new = kind == "newcomer"
+    names = draw.sample(NAMES, 3 if new else draw.choice(size.clients))
     shares = {name: draw.choice((1, 2, 3)) for name in names}
-    if kind == "debtor":
+    if kind == "debtor" or new:
         shares[names[0]] = 1
     if len(set(shares.values())) == 1:
         shares[names[1]] += 1
     seats, lengths = draw.choice(size.seats), _lengths(draw, kind, names, size.most)
     fair = _fair_rates(weights, shares, seats, lengths)
     steps = max(4, round(size.turns / sum(fair.values())))
-    sent = []
-    for name in names:
+    alone = round(draw.uniform(0.3, 0.4) * steps) if new else 0  # steps in which one is here alone
+    sent = _alone(names[:2], seats, lengths, alone)
+    for place, name in enumerate(names):
         odd = name == names[0]  # who sleeps, or owes
         many = draw.uniform(1.6, 1.9) if kind == "debtor" and odd else draw.uniform(1.5, 3.0)
         calm = draw.uniform(0.45, 0.6) * steps if kind == "sleeper" and odd else 0
         at = draw.random() / fair[name]
+        at += alone and alone + 1 + (place > 1) * seats
         while at < steps:
             long_in, long_out = lengths[name]
             if size.vary:
@@ -106,7 +117,21 @@ def _case(draw: Random, rules: dict, kind: str, size: Size) -> Case:
             at += draw.uniform(0.5, 1.5) / (fair[name] * (0.1 if at < calm else many))
     case = Case(shares, 0, seats, weights, tuple(sorted(sent, key=lambda one: one.step)), steps)
     batch = case.limit // (100 * case.rule().scale)
-    return replace(case, credit=round(batch * draw.uniform(1.2, 1.8)))
+    return replace(case, credit=round(batch * (draw.uniform(0.2, 0.5) if new else draw.uniform(1.2, 1.8))))
+
+
+def _alone(names: list[str], seats: int, lengths: dict, until: int) -> list[Sent]:
+    """What the first of two sends until step ``until``, never more than there are seats, and a crowd of the second's then.
+
+    Nobody waits when that one comes, so it is not lifted: the counters of the two are far apart while both wait.
+    """
+    if not until:
+        return []
+    (first, second), (long_in, long_out) = names, lengths[names[0]]
+    gap = 1.2 * long_out / seats
+    times = [round(n * gap) for n in range(int(max(0, until - 2 * long_out) / gap) + 1)]
+    crowd = [Sent(until, second, *lengths[second])] * (2 * seats)
+    return [*(Sent(at, first, long_in, long_out) for at in times), *crowd]
 
 
 def _lengths(draw: Random, kind: str, names: list[str], most: int) -> dict[str, tuple[int, int]]:

@@ -1,13 +1,13 @@
 """How a run of 04.fair is played: the learner's object names who is next; laws first, then how even it was."""
 
 from autograder.channel import AnswerFault, Asker
-from autograder.checks.lab04.fair_rule import THOUGHTS
+from autograder.checks.lab04.fair_cases import FULL
+from autograder.checks.lab04.fair_rule import THOUGHTS, TOLD_AS
 from autograder.checks.lab04.fair_server import Case, Replay, Server
 from autograder.checks.played import STANDARD, Outcome, capped, unanswered
 from autograder.judge import share_of_way
 from gpulab.telemetry.events import Granted
 
-FULL = 4  # a lead of up to limit / 4 is as good as none: right code may lift a moment earlier or later
 EXPLAINED = 0.95  # of the turns that a thought must account for, to be named
 
 
@@ -97,7 +97,8 @@ def thought_of(server: Server) -> str:
         )
     found = {thought: _explained(server, thought) for thought in ("", *THOUGHTS)}
     best = max(THOUGHTS, key=lambda thought: found[thought])
-    return best if found[best] > found[""] and found[best] >= EXPLAINED * len(contested) else "uneven"
+    sure = found[best] > found[""] and found[best] >= EXPLAINED * len(contested)
+    return TOLD_AS.get(best, best) if sure else "uneven"
 
 
 def _explained(server: Server, thought: str) -> int:

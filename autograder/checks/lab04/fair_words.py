@@ -21,6 +21,10 @@ RULES = {
         "Who comes back from idling keeps what it owes, and may have saved up the credit.",
         "Where do you put a counter that was above the lowest before the pause, and one that was far below it?",
     ),
+    "not-to-lowest": (
+        "Who comes back from idling is lifted to the lowest counter of those who wait, less the credit.",
+        "{client} came to others whose counters were far apart. Which of them is the lowest, and to what did you lift?",
+    ),
     "reset-on-idle": (
         "A counter stays what it is while its client has nothing waiting.",
         "The counter of {other} fell when its last request got a seat. What did it owe {client} then?",

@@ -15,6 +15,7 @@ TURN_TOKENS = 64
 PACE = Pace(20 * MS, MS // 10)
 LIMIT = 3  # times the longest wait first come, first served
 REQUESTS, MOST_ASKS = 88, 360  # of a graded case
+NEAR_USUAL = 4  # tokens, or up to twice that: how near to the usual length a known one is
 _MARGIN = 0.8  # of the limit: the reference stays below it, so that its like do too
 
 
@@ -125,7 +126,7 @@ def _requests(draw: Random, count: int) -> tuple[Request, ...]:
 
 
 def _pairs(draw: Random, rules: dict[str, int]) -> tuple[Pair, ...]:
-    """Two pairs for each law and for the length, one for each misconception that no law names."""
+    """Two pairs or more for each law and for the length, one for each misconception that no law names."""
     usual, found = rules["usual_tokens"], []
 
     def request(guess: int, prompt: int = 500, wait_s: int = 0) -> Request:
@@ -141,6 +142,10 @@ def _pairs(draw: Random, rules: dict[str, int]) -> tuple[Pair, ...]:
         unknown, short, long = (request(tokens) for tokens in guess)
         found.append(Pair("none-short", *_alike(short, unknown, swapped)))
         found.append(Pair("none-long", *_alike(unknown, long, swapped)))
+        beside = NEAR_USUAL + guess[1] % NEAR_USUAL  # tells the usual length from a number of somebody's own
+        below, above = (replace(unknown, predicted_tokens=usual + off) for off in (-beside, beside))
+        found.append(Pair("none-near", *_alike(below, unknown, swapped)))
+        found.append(Pair("none-near", *_alike(unknown, above, swapped)))
         long, short = draw.randrange(500, 700), draw.randrange(20, 60)
         found.append(Pair("length", *_alike(request(short), request(long), swapped)))
     wordy, brief = request(short, draw.randrange(1500, 2500)), request(long, draw.randrange(20, 60))

@@ -10,7 +10,13 @@ from gpulab.serving.request import Request
 from gpulab.units import MS
 
 AGAIN = 8  # requests of a case whose rank is asked a second time
-LAWS = {"done": "total-not-remaining", "none-short": "none-first", "none-long": "none-last"}  # pairs, tags
+# Pairs to tags, the first that is broken is told: who takes 0 or no end for a missing guess breaks the last, too.
+LAWS = {
+    "done": "total-not-remaining",
+    "none-short": "none-first",
+    "none-long": "none-last",
+    "none-near": "usual-typed",
+}
 PARTS, DEPTH = 32, 3  # of a rank: more is compared for ever, or not at all
 TOP = 0.95  # of the way: nothing to say
 

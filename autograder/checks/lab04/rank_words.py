@@ -46,6 +46,10 @@ SENTENCES = {
         _MISSING,
         "Is an answer of which nothing is known longer than the longest that was guessed?",
     ),
+    "usual-typed": (
+        "A missing guess counts as rules.usual_tokens, whatever that is in this course.",
+        "One of these was not guessed. How long is it in your rank, and where does that number come from?",
+    ),
     "other-order": (
         _LEFT,
         "Take two jobs that wait: how many tokens has each left, and how much longer has one waited?",

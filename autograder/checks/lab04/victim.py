@@ -9,8 +9,9 @@ from typing import final
 from autograder.channel import Asker
 from autograder.checks.lab04 import victim_words as words
 from autograder.checks.lab04.victim_cases import Load, drawn
-from autograder.checks.lab04.victim_play import BANDS, play_load, shortages
-from autograder.checks.lab04.victim_pool import Pool
+from autograder.checks.lab04.victim_pinch import pinched
+from autograder.checks.lab04.victim_play import BANDS, play_load
+from autograder.checks.lab04.victim_pool import Pool, shortages
 from autograder.checks.lab04.victim_rules import Shortage, Victim, oldest_first, rule
 from autograder.checks.played import CASES, Outcome, judged, share_of_standard, shown_small, tag_of
 from autograder.course import Course
@@ -132,9 +133,9 @@ class VictimExercise(Exercise):
 
 
 def graded_case(draw: Random, grace_tokens: int) -> Load:
-    """A load with ten shortages or more, which the rule ends for at least a tenth less than oldest first."""
+    """A load that begins with a trap, with ten shortages or more, which the rule ends for at least a tenth less than oldest first."""
     while True:
-        load = drawn(draw, grace_tokens, REQUESTS, BLOCKS)
+        load = pinched(draw, drawn(draw, grace_tokens, REQUESTS, BLOCKS))
         found = shortages(load)
         naive, best = (sum(now.price(choose) for now in found) for choose in (oldest_first, rule))
         if len(found) >= 10 and 10 * best <= 9 * naive:
@@ -147,6 +148,11 @@ def small(draw: Random, grace_tokens: int, count: int = SMALL, blocks: int = SMA
         load = drawn(draw, grace_tokens, count, blocks)
         if _telling(load):
             return load
+
+
+def _small_pinched(draw: Random, grace_tokens: int) -> Load:
+    """A short load that begins as a graded one."""
+    return pinched(draw, small(draw, grace_tokens))
 
 
 def evidence(pool: Pool) -> tuple[dict[str, int], dict[str, set[int]]]:
@@ -184,7 +190,7 @@ def feedback(course: Course, outcomes: list[Outcome], tag: str, asker: Asker) ->
     shown, where = shown_small(
         next(outcome for outcome in outcomes if outcome.tag == tag),
         [],
-        public=lambda n: small(course.public(VictimExercise.id + "/small", n), grace),
+        public=lambda n: _small_pinched(course.public(VictimExercise.id + "/small", n), grace),
         cut=lambda load: list(load.requests),
         joined=lambda load, requests: replace(load, requests=tuple(requests)),
         play=lambda load: play_load(load, asker),

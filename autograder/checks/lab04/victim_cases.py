@@ -50,6 +50,7 @@ class Load:
     link_percent: tuple[
         int, ...
     ]  # by round, over and over: what a transfer takes while others use the link, too
+    pinched: int = 0  # of the first requests: these are laid as a trap (victim_pinch)
 
     def text(self) -> str:
         """The task in words."""

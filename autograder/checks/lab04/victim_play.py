@@ -4,6 +4,7 @@ from typing import final
 
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab04.victim_cases import Load
+from autograder.checks.lab04.victim_pinch import fell_for_it
 from autograder.checks.lab04.victim_pool import Pool
 from autograder.checks.lab04.victim_rules import MISREAD, MODES, Shortage, Victim, oldest_first, rule
 from autograder.checks.played import STANDARD, Outcome, unanswered
@@ -12,6 +13,7 @@ from gpulab.units import format_ns
 # Standard but for one: the tightest fit, or the cheapest to compute again, comes to 0.91 of the way and is not the rule.
 BANDS = (*STANDARD[:2], (0.55, 0.70), (0.75, 0.80), STANDARD[-1])  # "always swap" comes half of the way
 FULL = BANDS[-1][0]
+PINCHED = 0.5  # of the way, for who falls for the trap that a load begins with: elsewhere the extra block costs little
 
 
 class Broken(Exception):
@@ -40,6 +42,8 @@ def play_load(load: Load, asker: Asker) -> Outcome:
     outcome.way = (
         (asked.naive_ns - paid) / (asked.naive_ns - asked.best_ns) if asked.naive_ns > asked.best_ns else 1.0
     )
+    if any(dear.fell for dear in asked.dear):
+        outcome.way *= PINCHED
     if outcome.way < FULL:
         outcome.tag = asked.tag()
         worst = asked.worst(outcome.tag)
@@ -51,18 +55,6 @@ def play_load(load: Load, asker: Asker) -> Outcome:
     return outcome
 
 
-def shortages(load: Load) -> list[Shortage]:
-    """The shortages of ``load`` when the rule ends each."""
-    found: list[Shortage] = []
-
-    def noted(pool: Pool) -> Victim:
-        found.append(pool.shortage.kept())
-        return rule(pool.shortage)
-
-    Pool(load).play(noted)
-    return found
-
-
 @final
 class Dear:
     """A victim that cost ``more_ns`` than the rule's, with it and all that had to follow."""
@@ -72,7 +64,7 @@ class Dear:
         number, mode = rule(now)
         mine, other = now.job(said[0]), now.job(number)
         self.tags = {tag for tag, misread in MISREAD.items() if misread(now) == said}
-        self.enough = now.meets(other)
+        self.enough, self.fell = now.meets(other), fell_for_it(now, said)
         self.who, self.other = f"{mine.asked.owner} by {said[1]}", f"{other.asked.owner} by {mode}"
         self.other_ns = now.price(rule)
         self.more_ns = now.costs(mine)[said[1]] + now.without(mine).price(rule) - self.other_ns

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import final
 
 from autograder.checks.lab04.victim_cases import BLOCK_TOKENS, ROUND_NS, Asked, Load
-from autograder.checks.lab04.victim_rules import Job, Shortage, Victim
+from autograder.checks.lab04.victim_rules import Job, Shortage, Victim, rule
 from gpulab.telemetry.events import Claimed, Closed, Freed, Granted, Grew, Opened, Withdrawn
 from gpulab.telemetry.ledger import Ledger
 from gpulab.telemetry.shape import Units
@@ -119,3 +119,15 @@ class Pool:
         self._claims += 1
         self.ledger.append(Claimed(self.now_ns, self._claims, POOL, size, Units(size), owner))
         return self._claims
+
+
+def shortages(load: Load) -> list[Shortage]:
+    """The shortages of ``load`` when the rule ends each."""
+    found: list[Shortage] = []
+
+    def noted(pool: Pool) -> Victim:
+        found.append(pool.shortage.kept())
+        return rule(pool.shortage)
+
+    Pool(load).play(noted)
+    return found

@@ -140,17 +140,21 @@ class Shortage:
 
 def rule(now: Shortage) -> Victim:
     """The cheapest of those who are enough alone; if nobody is, the one that frees most. Of equals the first asked."""
-    enough = [job for job in now.allowed() if now.meets(job)]
-    if enough:
-        return _named(now, min(enough, key=lambda job: (now.cheapest(job)[1], job.asked.id)))
-    return _named(
-        now, min(now.allowed(), key=lambda job: (-now.frees(job), now.cheapest(job)[1], job.asked.id))
-    )
+    return _best(now, [job for job in now.allowed() if now.meets(job)])
 
 
 def oldest_first(now: Shortage) -> Victim:
     """The naive rule: the job that was asked first, computed again."""
     return min(now.allowed(), key=lambda job: job.asked.id).asked.id, "recompute"
+
+
+def _best(now: Shortage, enough: list[Job]) -> Victim:
+    """The cheapest of ``enough``; if that is nobody, the one that frees most of all."""
+    if enough:
+        return _named(now, min(enough, key=lambda job: (now.cheapest(job)[1], job.asked.id)))
+    return _named(
+        now, min(now.allowed(), key=lambda job: (-now.frees(job), now.cheapest(job)[1], job.asked.id))
+    )
 
 
 def _named(now: Shortage, job: Job, mode: str = "") -> Victim:
@@ -169,8 +173,14 @@ def _in_mode(mode: str) -> Callable[[Shortage], Victim]:
     return chosen
 
 
+def _in_full(now: Shortage) -> Victim:
+    """The cheapest of those who free all that is lacking; if nobody does, the one that frees most."""
+    return _best(now, [job for job in now.allowed() if now.frees(job) >= now.need])
+
+
 # tag -> what answers so, as the job alone (any mode) or the job and its mode
 MISREAD: dict[str, Callable[[Shortage], Victim]] = {
+    "needs-too-much": _in_full,
     "falls-short": _cheapest,
     "always-swap": _in_mode("swap"),
     "always-recompute": _in_mode("recompute"),

@@ -32,6 +32,10 @@ RULES = {
         _PRICE,
         "{who}: computing again takes {recompute}, a swap {swap}; {other} takes {less}. When is which one cheaper?",
     ),
+    "needs-too-much": (
+        _FREES,
+        "Blocks lacking: {need}; {who} took {cost}, {other} takes {less}. Which block is not needed any more once a job is out?",
+    ),
     "falls-short": (
         _FREES,
         "Blocks lacking: {need}; {who} was cheap and gave {frees}, {shared} more of its beginning stay with others. "

@@ -1,7 +1,8 @@
 """07.policy's part of the case: one of the four GPUs, every fourth request of each tenant, three traces.
 
 The plan gives all four GPUs the same tenants, and its router sends them requests in turn; so what one sees says what
-they all do, at a quarter of the questions. Five minutes instead of forty, for the same reason; the shift is half-way.
+they all do, at a quarter of the questions. Five minutes instead of forty, for the same reason. Shift A is half-way; shift B
+comes early in one of its two traces and late in the other, so that no moment that is typed in suits both.
 The promises of first tokens are the course's, told as ``rules``, and stand in no request.
 """
 
@@ -28,6 +29,7 @@ MINUTES = 5
 # Of the promised pause, what shift B leaves to the device: the weights take 11 ms of it. With the 6 ms of the plan's
 # case one chunk size for both halves would come to nine tenths of the way; here it comes to three quarters at most.
 LEFT_NS = 14 * MS
+EARLY_PERCENT, LATE_PERCENT = (25, 36), (65, 76)  # of the run, when the host becomes slower: one trace each
 WAIT_NS = 30 * SECOND  # nobody of chat or code is left hanging longer: served or refused
 IDLE_NS = 60 * SECOND  # batch goes on at least once in it
 
@@ -35,18 +37,27 @@ IDLE_NS = 60 * SECOND  # batch goes on at least once in it
 @final
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A trace for one GPU: what comes, what the host does and when the shift is."""
+    """A trace for one GPU: what comes, what the host does, when the shift is (B's, if there are both), half of the run."""
 
     trace: Trace
     host: tuple[tuple[int, int], ...]
     shift: str
     shift_ns: int
+    half_ns: int
 
 
 def loads(draw: Random, rules: Mapping[str, int], minutes: int = MINUTES) -> list[Load]:
-    """A trace for each of A, B and both, of the same case."""
+    """A trace for each of A, B and both, of the same case; the host becomes slower early in one and late in the other."""
     case = Case.of(draw, minutes)
-    return [load(draw, case, shift, rules) for shift in SHIFTS]
+    ours, *slower = (load(draw, case, shift, rules) for shift in SHIFTS)
+    moments = [draw.randrange(*percents) * case.end_ns // 100 for percents in (EARLY_PERCENT, LATE_PERCENT)]
+    draw.shuffle(moments)
+    return [ours, *(_moved(one, at) for one, at in zip(slower, moments, strict=True))]
+
+
+def _moved(load: Load, at: int) -> Load:
+    """``load`` with the slower host from ``at`` on."""
+    return replace(load, host=tuple((at, slower_ns) for _, slower_ns in load.host), shift_ns=at)
 
 
 def load(draw: Random, case: Case, shift: str, rules: Mapping[str, int]) -> Load:
@@ -58,7 +69,7 @@ def load(draw: Random, case: Case, shift: str, rules: Mapping[str, int]) -> Load
         if seats[request.tenant] % 4 == 0:
             found.append(_unpromised(request, len(found)))
     slower_ns = rules["pause_ns"] - LEFT_NS
-    return Load(Trace(found), tuple((at, slower_ns) for at, _ in events), shift, case.shift_ns)
+    return Load(Trace(found), tuple((at, slower_ns) for at, _ in events), shift, case.shift_ns, case.shift_ns)
 
 
 def _unpromised(request: Request, number: int) -> Request:
@@ -236,7 +247,7 @@ def _lost(fate: Fate, pauses: list[int], rules: Mapping[str, int], load: Load) -
     if not fate.tokens:
         return "refused"
     if fate.tenant == "batch":
-        return "late" if fate.ended_ns - fate.arrived_ns > load.shift_ns else ""
+        return "late" if fate.ended_ns - fate.arrived_ns > load.half_ns else ""
     if fate.first_ns - fate.arrived_ns > rules[f"{fate.tenant}_first_ns"]:
         return "late"
     if fate.tenant == "code":

@@ -1,17 +1,19 @@
 """07.policy: the learner's ``decide`` over one GPU of the case, on three fresh traces: shift A, shift B, both."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from random import Random
 from typing import final
 
 from autograder.channel import Asker
 from autograder.checks.lab07 import gpu, policy_words
 from autograder.checks.lab07.case import TENANTS, Case
-from autograder.checks.lab07.policy_marks import NaivePolicy, asked, fault_of, share
+from autograder.checks.lab07.policy_marks import NaivePolicy, Reached, after, asked, fault_of, share
 from autograder.checks.played import BROKEN, FAULTS, Outcome, tag_of
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
+from autograder.recorded import recorded
 from autograder.verdict import Commitments, Feedback, Score
 from gpulab.serving.policy import Policy
 from gpulab.telemetry.events import Dropped
@@ -21,6 +23,7 @@ from gpulab.units import MS
 SHORT = 2  # minutes of practice traces
 PRACTICE = 2  # of them looked through for one that shows the same fault
 FIXED_TOKENS = 192  # chunks of the run that is watched: right before the shift, wrong after it
+UNWEIGHED = "Build: all laws kept; how far it comes is weighed when you hand in."
 CLEAR_PERCENT = 10  # that one tenant loses at least more than any other by the shift
 
 
@@ -120,19 +123,41 @@ class PolicyExercise(Exercise):
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         loads = self._practice(course, 0)
-        outcomes, tag, built, note = self._judged(loads, course.rules[self.id], asker)
-        points = as_points(built * 0.7, self.points)
+        outcomes, tag, built, note = self._judged(loads, course.rules[self.id], asker, self._kept(course))
+        points, most = as_points(built * 0.7, self.points), self.points * 0.7
+        if note == UNWEIGHED:
+            points = most = 0.0
         told = self._feedback(course, tag, outcomes, asker)
-        return Score(self.id, points, self.points * 0.7, tag, (note,), told, said.learner, built)
+        return Score(self.id, points, most, tag, (note,), told, said.learner, built)
+
+    def kept(self, course: Course) -> list[list[str]]:
+        """What the reference reaches on the practice traces: goodput, all and after the shift, as fractions."""
+        best = by_reference(self._practice(course, 0), course.rules[self.id])
+        return [[str(run.goodput), str(after(run))] for run in best]
+
+    def _kept(self, course: Course) -> list[Reached]:
+        found = recorded(self.id, course)
+        return [Reached(*map(Fraction, pair)) for pair in found["kept"]] if found else []
 
     def _practice(self, course: Course, number: int) -> list[gpu.Load]:
         return gpu.loads(course.public(self.id, number), course.rules[self.id], SHORT)
 
-    def _judged(self, loads: list[gpu.Load], rules: Mapping[str, int], asker: Asker) -> tuple:
-        """Each trace played once, to one new object: outcomes, tag, share of the build and its line."""
+    def _judged(
+        self,
+        loads: list[gpu.Load],
+        rules: Mapping[str, int],
+        asker: Asker,
+        kept: Sequence[Reached] | None = None,
+    ) -> tuple:
+        """Each trace played once, to one new object: outcomes, tag, share of the build and its line.
+
+        ``kept``: what is known of the reference's runs where the reference itself is not there, maybe nothing.
+        """
         outcomes, runs, reserves = played(loads, rules, asker)
         if all(outcome.lawful for outcome in outcomes):
-            naive, best = baseline(loads, rules)
+            naive, best = baseline(loads, rules, kept)
+            if not best:
+                return outcomes, "", 0.0, UNWEIGHED
             built, note = share(outcomes, runs, naive, best, rules["pause_ns"])
             tag = "" if built == 1.0 else fault_of(runs, rules, reserves)
             for outcome in outcomes:
@@ -173,12 +198,24 @@ def played(loads: list[gpu.Load], rules: Mapping[str, int], asker: Asker) -> tup
     return outcomes, runs, reserves
 
 
-def baseline(loads: list[gpu.Load], rules: Mapping[str, int]) -> tuple[list[gpu.Run], list[gpu.Run]]:
-    """The naive rule's runs, and the reference's."""
+def baseline(
+    loads: list[gpu.Load], rules: Mapping[str, int], kept: Sequence[Reached] | None = None
+) -> tuple[list[gpu.Run], list[gpu.Run] | list[Reached]]:
+    """The naive rule's runs, and the reference's; where the reference is not there (in a kit), ``kept``."""
+    naive = [gpu.run(load, NaivePolicy(rules), rules) for load in loads]
+    try:
+        return naive, by_reference(loads, rules)
+    except ModuleNotFoundError:
+        if kept is None:  # grading goes by the reference or not at all
+            raise
+        return naive, list(kept)
+
+
+def by_reference(loads: list[gpu.Load], rules: Mapping[str, int]) -> list[gpu.Run]:
+    """The reference's runs. ``ModuleNotFoundError`` where it is not there."""
     from autograder.references.lab07_policy import Mine
 
-    naive = [gpu.run(load, NaivePolicy(rules), rules) for load in loads]
-    return naive, [gpu.run(load, Mine(rules), rules) for load in loads]
+    return [gpu.run(load, Mine(rules), rules) for load in loads]
 
 
 @final

@@ -173,7 +173,7 @@ def task(load: gpu.Load, rules: Mapping[str, int], chunk: int) -> str:
     }
     counts = ", ".join(f"{count} of {tenant}" for tenant, count in came.items())
     return (
-        f"One GPU, {gpu.KV_BLOCKS:,} KV blocks, {gpu.MAX_JOBS} seats; {2 * load.shift_ns // 60_000_000_000} minutes: {counts}.\n"
+        f"One GPU, {gpu.KV_BLOCKS:,} KV blocks, {gpu.MAX_JOBS} seats; {2 * load.half_ns // 60_000_000_000} minutes: {counts}.\n"
         f"The shift comes at {load.shift_ns / 1e9:g} s. First come, first served, in chunks of {chunk} tokens always;\n"
         f"who is late already is refused. A step may take {rules['pause_ns'] / 1e6:g} ms while chat answers.\n"
         f"Which tenant keeps fewer of its promises after the shift than before?"
