@@ -252,9 +252,7 @@ def test_a_learners_kernel_sees_neither_the_course_nor_the_shell_that_grades(
     )
     told = shown(nb.cells[0])
     assert "/no/judge" in told
-    assert (
-        "'GPULAB_STILLS': '0'" in told
-    )  # charts of a learner's own cost a third of a second, and nobody sees them
+    assert "'GPULAB_STILLS': '0'" in told  # charts of a learner's own cost a third of a second, and nobody sees them
     assert (str(tmp_path) if unsafe else "/notebook") in told
     assert nb.metadata["gpulab"] == {"sandbox": "none" if unsafe else warm().way}
     assert [word for word in ("s3cret", "t0ken", "GPULAB_COURSE") if word in told] == []

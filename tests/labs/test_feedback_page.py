@@ -14,9 +14,7 @@ from autograder import feedback
 from autograder.grading import not_waiting_for_the_disk
 
 ROOT = Path(__file__).parents[2]
-PLAIN = new_code_cell(
-    "x", outputs=[new_output("display_data", {"text/html": '<img src="data:image/png,x">'})]
-)
+PLAIN = new_code_cell("x", outputs=[new_output("display_data", {"text/html": '<img src="data:image/png,x">'})])
 
 
 def test_the_page_is_the_one_that_nbconvert_makes(monkeypatch):

@@ -123,9 +123,7 @@ def test_what_is_recorded_has_full_marks_and_is_the_same_when_it_is_made_again(h
     assert sum(map(len, found.values())) < 1_000_000
 
 
-@pytest.mark.parametrize(
-    "exercise", ["01.overlap", "02.first-fit", "02.best-fit", "03.block-pool", "04.rank"]
-)
+@pytest.mark.parametrize("exercise", ["01.overlap", "02.first-fit", "02.best-fit", "03.block-pool", "04.rank"])
 def test_the_first_answer_that_differs_from_the_references_is_told(exercise, handed_out, monkeypatch, capsys):
     home, _ = handed_out
     monkeypatch.chdir(home / LAB)

@@ -44,9 +44,7 @@ def test_a_penalty_is_taken_off_in_every_table_and_a_new_due_date_is_a_new_gradi
     assert outcomes["ann"].notes == ""
     for name in ("summary.csv", "grades.csv"):
         with (built.places.course / name).open(encoding="utf-8") as table:
-            rows = {
-                row.get("student") or row["student_id"]: float(row["score"]) for row in csv.DictReader(table)
-            }
+            rows = {row.get("student") or row["student_id"]: float(row["score"]) for row in csv.DictReader(table)}
         assert rows == {"ann": 3.0, "ben": 0.0}
 
     outcomes, told = late("2026-12-03 12:00:00 UTC")
