@@ -40,11 +40,11 @@ class Scratch:
 
 def clear_left_over() -> list[str]:
     """Remove every folder of a ``Scratch`` whose process is gone; their names. Others' folders are not looked into."""
-    removed = []
-    place = Path(tempfile.gettempdir())
-    for name in sorted(filter(_OURS.fullmatch, os.listdir(place))):
-        lock = _opened(place / name)
-        if lock < 0:
+    removed, place = [], Path(tempfile.gettempdir())
+    for name in sorted(filter(_OURS.fullmatch, os.listdir(place) if os.name == "posix" else ())):
+        try:
+            lock = _opened(place / name)
+        except OSError:  # a file or a link, another user's, or gone by now
             continue
         try:
             found = os.fstat(lock)
@@ -59,23 +59,21 @@ def clear_left_over() -> list[str]:
 
 
 def _made() -> tuple[Path, int]:
-    """A new folder and its lock; -1 where there is none (Windows): such a folder is never cleared away."""
+    """A new folder and its lock; -1 where there are none (Windows), and nothing is cleared away."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        lock = _opened(path)
-        if lock >= 0:
+        if os.name != "posix":
+            return path, -1
+        with suppress(FileNotFoundError):
+            lock = _opened(path)
             _locked(lock, wait=True)
-        if path.is_dir():  # else another process took it for left over, in the moment before it was locked
-            return path, lock
-        if lock >= 0:
+            if path.is_dir():  # else another run took it for left over, in the moment before it was locked
+                return path, lock
             os.close(lock)
 
 
 def _opened(path: Path) -> int:
-    if os.name == "posix":
-        with suppress(OSError):
-            return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    return -1
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
 def _locked(lock: int, *, wait: bool) -> bool:
