@@ -56,11 +56,11 @@ class Workers:
         pending: dict[Future, tuple[Task, int, int]] = {}
         try:
             while True:
-                self._fill(executor, tasks, again, pending)
-                if not pending:
+                whole = self._fill(executor, tasks, again, pending)
+                if whole and not pending:
                     return
-                done, _ = wait(pending, return_when=FIRST_COMPLETED)
-                if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+                done = wait(pending, return_when=FIRST_COMPLETED)[0] if whole else ()
+                if not whole or any(isinstance(one.exception(), BrokenProcessPool) for one in done):
                     executor.shutdown(wait=False, cancel_futures=True)
                     yield from self._lost(pending, again)
                     executor = open_executor()
@@ -80,14 +80,20 @@ class Workers:
             result = self._play(task) if result.fault else result
         return result
 
-    def _fill(self, executor: Executor, tasks: Iterator, again: deque, pending: dict) -> None:
+    def _fill(self, executor: Executor, tasks: Iterator, again: deque, pending: dict) -> bool:
+        """Hand over as many tasks as there is room for; False when a worker has died, and with it the pool."""
         self._careful = self._careful and bool(again or pending)
         room = 1 if self._careful else 2 * self.count
         while len(pending) < room:
             task, *tries = again.popleft() if again else (next(tasks, None), 0, 0)
             if task is None:
-                return
-            pending[executor.submit(self._play, task)] = (task, *tries)
+                return True
+            try:
+                pending[executor.submit(self._play, task)] = (task, *tries)
+            except BrokenProcessPool:
+                again.appendleft((task, *tries))
+                return False
+        return True
 
     def _ended(
         self, future: Future, task: Task, failures: int, deaths: int, again: deque

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder import workers
 from autograder.grading import Graded, Task
 from autograder.journal import Busy, Journal, digest
 from autograder.workers import ATTEMPTS, Workers
@@ -88,6 +89,23 @@ def test_who_kills_the_worker_fails_alone(tmp_path):
 def test_a_worker_that_is_killed_from_outside_costs_nobody_anything(tmp_path):
     found = faults(Workers(2, play=kills_its_worker_once).graded(tasks(*NAMES, folder=tmp_path)))
     assert found == dict.fromkeys(NAMES, "")
+
+
+def test_a_worker_that_died_before_the_next_submission_is_handed_over_costs_nobody_anything(
+    tmp_path, monkeypatch
+):
+    pools, open_pool = [], workers._processes
+    monkeypatch.setattr(workers, "_processes", lambda count: pools.append(open_pool(count)) or pools[-1])
+
+    def in_turn():
+        for task in tasks("ann", "bob", "cyd", folder=tmp_path):
+            while task.student == "cyd" and not pools[0]._broken:
+                time.sleep(0.01)
+            yield task
+
+    found = list(Workers(2, play=kills_its_worker_once).graded(in_turn()))
+    assert faults(found) == {"ann": "", "bob": "", "cyd": ""}
+    assert max(len(path.read_text()) for path in tmp_path.iterdir()) == 2
 
 
 @pytest.mark.parametrize("count", [1, 2])
