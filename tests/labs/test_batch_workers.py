@@ -101,10 +101,10 @@ def undisturbed(built):
     return wanted, pages(built), book(built)
 
 
-def test_two_workers_give_the_same_marks_and_the_same_bytes_of_feedback(built, undisturbed):
+def test_four_workers_give_the_marks_and_the_bytes_of_feedback_that_one_gives(built, undisturbed):
     wanted, written, _ = undisturbed
     start_over(built)
-    told = grade(built, "--workers", "2")
+    told = grade(built, "--workers", "4")
     assert (told.exit_code, marks(built)) == (0, wanted)
     assert pages(built) == written
     assert b"ZeroDivisionError" in written["error-0"] and b"SyntaxError" in written["broken-0"]
