@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.repair import Unreadable, of_this_lab, repaired
+from autograder.repair import Unreadable, of_another_lab, of_this_lab, repaired
 
 MOST_BYTES = 200_000_000
 """A notebook beyond this is refused: a lab with its charts takes under 1 MB, one with a flood of output 40 MB."""
@@ -100,6 +100,10 @@ def _looked_at(notebook: Path, released: list[dict], *, sure: bool) -> tuple[str
         return f"{notebook.name} is JSON but not a notebook: {fault}. {again}", []
     if not sure and released and not of_this_lab(nb["cells"], released):
         return f"{notebook.name} holds none of this lab's cells. Hand in the notebook of this lab.", []
+    others = of_another_lab(nb["cells"], released)
+    if others:
+        listed = ", ".join(others[:3])
+        return f"{notebook.name} is the notebook of another lab ({listed}). Hand in the one of this lab.", []
     return "", notes
 
 

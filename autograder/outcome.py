@@ -89,6 +89,9 @@ def moved(before: dict[str, dict[str, str]], outcomes: list[Outcome]) -> list[st
             then, now = was.get(name) or "", str(_rounded(points))
             if then != now:
                 lines.append(f"{one.student}: {name} {then or 'no mark'} before, {now or 'no mark'} now")
+        score = str(_rounded(one.score))
+        if was["score"] != score:  # also where no exercise moved: a penalty for late work
+            lines.append(f"{one.student}: score {was['score'] or 'none'} before, {score or 'none'} now")
     gone = sorted(set(before) - {one.student for one in outcomes})
     return lines + [f"{student}: graded before, not there now" for student in gone]
 

@@ -3,6 +3,7 @@
 Nothing is extracted blindly: names that lead elsewhere, links and what is too large are refused, each by name.
 """
 
+import json
 import re
 import shutil
 import stat
@@ -25,6 +26,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Ru
 
 # Moodle, one folder or one file each: "Ada Byron_123456_assignsubmission_file_/02-allocate.ipynb"
 _MOODLE = re.compile(r"(?P<who>[^/]+)_(?P<id>\d+)_assignsubmission_file_?/?(?P<rest>.*)", re.DOTALL)
+_ONLINE_TEXT = re.compile(r"(?:.*/)?([^/]+)_\d+_assignsubmission_onlinetext.*", re.DOTALL)
 # Canvas: "byronada_LATE_123456_789012_02-allocate-1.ipynb"
 _CANVAS = re.compile(r"(?P<who>[^/_]+)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<rest>[^/]+)")
 
@@ -47,16 +49,17 @@ def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) ->
     """Put what is in ``source`` (a zip of Moodle or Canvas, or a folder) below ``submitted``; the students, sorted.
 
     A folder holds a folder, or one notebook, for each student. What lay there for this lab and differs moves to
-    ``submitted.before/STUDENT/LAB/N``: nothing is lost. ``say`` hears what was left out.
+    ``submitted.before/STUDENT/LAB/N``: nothing is lost. Two students of one name are told apart by the platform's number, also
+    when they come in two downloads. ``say`` hears what was left out and what was replaced.
 
     Raises:
         Unfit: it is no such thing, or nothing in it is a submission.
     """
     if source.is_dir():
-        taken = _kept(_of_folder(source, say), submitted, lab, say)
+        taken = _kept(_of_folder(source, lab, say), submitted, lab, say)
     elif zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as packed:
-            taken = _kept(_of_zip(packed, say), submitted, lab, say)
+            taken = _kept(_of_zip(packed, lab, say), submitted, lab, say)
     else:
         raise Unfit(f"{source} is neither a folder nor a zip. Give what the learning platform downloads.")
     if not taken:
@@ -66,13 +69,20 @@ def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) ->
 
 def _kept(found: list[Received], submitted: Path, lab: str, say: Callable[[str], None]) -> list[str]:
     """The students of ``found``, each written below ``submitted``; one at a time is in memory."""
-    students = []
-    for student, received in _named(found).items():
+    students, numbers = [], submitted.with_name("submitted.numbers.json")
+    known = json.loads(numbers.read_text(encoding="utf-8")) if numbers.is_file() else {}
+    of_lab = known.setdefault(lab, {})
+    for student, received in _named(found, of_lab).items():
         files = _read(received, say)
         if files:
             aside = submitted.with_name("submitted.before") / student / lab
-            _keep(submitted / student / lab, files, aside)
+            if _keep(submitted / student / lab, files, aside):
+                say(f"  {student}: replaced; what lay there is in {aside.parent.parent.name}/{student}/{lab}")
+            if received.id:
+                of_lab[student] = received.id
             students.append(student)
+    submitted.mkdir(parents=True, exist_ok=True)
+    numbers.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return students
 
 
@@ -86,11 +96,11 @@ def _read(received: Received, say: Callable[[str], None]) -> dict[str, bytes]:
     return files
 
 
-def _of_zip(packed: zipfile.ZipFile, say: Callable[[str], None]) -> list[Received]:
+def _of_zip(packed: zipfile.ZipFile, lab: str, say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
     total = 0
     for entry in packed.infolist():
-        fault = _fault(entry, total)
+        fault = _fault(entry, total) or _nobodys(entry.filename, lab)
         if fault:
             say(f"  left out: {entry.filename[:80]!r}: {fault}")
         elif not entry.is_dir():
@@ -118,6 +128,16 @@ def _fault(entry: zipfile.ZipInfo, total: int) -> str:
     return ""
 
 
+def _nobodys(name: str, lab: str) -> str:
+    """Why a file of this name is nobody's submission; '' when it may be one."""
+    text = _ONLINE_TEXT.fullmatch(name.replace("\\", "/"))
+    if text:
+        return f"what {text[1]} typed into the platform's page"
+    if name == f"{lab}.ipynb":
+        return "it does not say whose it is: put it into a folder with the student's name"
+    return ""
+
+
 def _whose(name: str) -> tuple[str, str, str]:
     """Who handed this in, the platform's number, and the file's own name; '' for what belongs to nobody."""
     name = name.replace("\\", "/")
@@ -134,7 +154,7 @@ def _whose(name: str) -> tuple[str, str, str]:
     return ("", "", "") if not name.endswith(".ipynb") else (PurePosixPath(name).stem, "", name)
 
 
-def _of_folder(source: Path, say: Callable[[str], None]) -> list[Received]:
+def _of_folder(source: Path, lab: str, say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source).as_posix()
@@ -142,6 +162,8 @@ def _of_folder(source: Path, say: Callable[[str], None]) -> list[Received]:
             say(f"  left out: {name!r}: it is a link")
         elif path.is_file() and path.stat().st_size > MOST_FILE_BYTES:
             say(f"  left out: {name!r}: it has {path.stat().st_size:,} bytes")
+        elif _nobodys(name, lab):
+            say(f"  left out: {name!r}: {_nobodys(name, lab)}")
         elif path.is_file():
             who, number, rest = _whose(name)
             if who and rest:
@@ -149,26 +171,29 @@ def _of_folder(source: Path, say: Callable[[str], None]) -> list[Received]:
     return list(found.values())
 
 
-def _named(found: list[Received]) -> dict[str, Received]:
-    """Students by a name of their own: the platform's, with its number where two share one."""
+def _named(found: list[Received], known: dict[str, str]) -> dict[str, Received]:
+    """Students by a name of their own: the platform's, with its number where two share one. ``known``: name to number so far."""
     names = Counter(received.who for received in found)
-    return {
-        received.who
-        if names[received.who] == 1 or not received.id
-        else f"{received.who} {received.id}": received
-        for received in found
-    }
+
+    def name(received: Received) -> str:
+        numbered = f"{received.who} {received.id}"
+        free = received.who not in known and numbered not in known and names[received.who] == 1
+        return received.who if not received.id or free or known.get(received.who) == received.id else numbered
+
+    return {name(received): received for received in found}
 
 
-def _keep(folder: Path, files: dict[str, bytes], before: Path) -> None:
-    """Write ``files`` as the submission in ``folder``; what lay there and differs goes to a numbered folder."""
-    if folder.is_dir():
+def _keep(folder: Path, files: dict[str, bytes], before: Path) -> bool:
+    """Write ``files`` as the submission in ``folder``; True when what lay there differs, which goes to a numbered folder."""
+    replaced = folder.is_dir()
+    if replaced:
         if {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)} == files:
-            return
+            return False
         before.mkdir(parents=True, exist_ok=True)
         number = 1 + sum(path.is_dir() for path in before.iterdir())
         shutil.move(folder, before / str(number))
     write_files(folder, files)
+    return replaced
 
 
 def _files(folder: Path) -> Iterator[Path]:

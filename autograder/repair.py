@@ -197,3 +197,14 @@ def _mark(cell: dict) -> tuple:
 def of_this_lab(cells: list[dict], released: list[dict]) -> bool:
     """Is at least one of the release's cells that nbgrader knows among ``cells``?"""
     return bool({grade_id(cell) for cell in released} & {grade_id(cell) for cell in cells} - {""})
+
+
+def of_another_lab(cells: list[dict], released: list[dict]) -> list[str]:
+    """The check cells of other labs in ``cells``, when none of this lab's is there; else nothing."""
+    checks = {
+        grade_id(cell) for cell in released if cell.get("metadata", {}).get("nbgrader", {}).get("grade")
+    }
+    found = [grade_id(cell) for cell in cells]
+    others = [name for name in found if re.match(r"\d\d-", name) and name not in checks]
+    number = {name[:3] for name in checks if re.match(r"\d\d-", name)}
+    return [] if checks & set(found) or not number else [name for name in others if name[:3] not in number]

@@ -253,6 +253,41 @@ def test_nothing_of_a_graded_input_stands_in_the_feedback(name, no_pictures):
         assert not {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]{3,}", text)} & secret
 
 
+SIGN = "PassedOn"  # what stands for a graded input that code passes on
+NOTHING_GRADED = {"02.break", "04.break", "07.break", "07.plan"}  # they are asked nothing that is graded
+
+
+@pytest.mark.parametrize("way", ["raised", "answered", "as a number"])
+@pytest.mark.parametrize("name", [name for name in BUILDS if name not in NOTHING_GRADED])
+def test_what_code_says_of_a_graded_input_is_not_in_the_feedback(name, way, no_pictures, monkeypatch):
+    """Its first object passes on what it was asked; later ones answer rightly, so that no public case shows the fault."""
+    monkeypatch.setattr(played, "PLAYS", 3)
+    sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
+    number = 47110815
+    asker = InProcess(maker(sheet, sheet.right), exercise.seconds)
+    exchange, made = asker._exchange, []
+
+    def passes_on(question):
+        reply = exchange(question)
+        serial, method, *_ = json.loads(question)
+        made.extend(["new"] * (method == "new"))
+        if method in ("new", "begin", "news") or len(made) > 1:
+            return reply
+        said = {"type": SIGN, "text": SIGN, "method": SIGN, "line": number}
+        return json.dumps(
+            [serial, "raised", said]
+            if way == "raised"
+            else [serial, "ok", SIGN if way == "answered" else number]
+        )
+
+    asker._exchange = passes_on
+    score = exercise.grade(course, Commitments("ann"), asker)
+    asker.close()
+    told = re.sub(r"<figure>.*?</figure>", "", score.html, flags=re.DOTALL) + score.text
+    assert SIGN not in told
+    assert str(number) not in told.replace(",", "")
+
+
 @pytest.mark.parametrize("name", exercises())
 def test_hints_stand_ready_for_every_build_of_four_points_and_end_in_blocks(name):
     exercise = exercises()[name]

@@ -64,6 +64,44 @@ def test_two_learners_of_one_name_stay_two(taken):
     assert students == ["Kim Lee 7", "Kim Lee 8"]
 
 
+def test_another_learner_of_the_same_name_in_a_later_download_replaces_nobody(taken):
+    mine, hers = (
+        "Pia Roe_5_assignsubmission_file_/91-small.ipynb",
+        "Pia Roe_10_assignsubmission_file_/91-small.ipynb",
+    )
+    taken((mine, "a"))
+    files, students, said = taken((hers, "b"))
+    assert (students, said) == (["Pia Roe 10"], [])
+    assert files == {"Pia Roe/91-small/91-small.ipynb": b"a", "Pia Roe 10/91-small/91-small.ipynb": b"b"}
+    files, students, said = taken((mine, "c"), (hers, "b"))
+    assert files == {"Pia Roe/91-small/91-small.ipynb": b"c", "Pia Roe 10/91-small/91-small.ipynb": b"b"}
+    assert said == ["  Pia Roe: replaced; what lay there is in submitted.before/Pia Roe/91-small"]
+
+
+def test_two_of_one_name_keep_their_numbers_when_one_comes_alone(taken):
+    both = [(f"Gina M_{number}_assignsubmission_file_/91-small.ipynb", "a") for number in (11, 22)]
+    taken(*both)
+    assert taken((both[0][0], "b"))[0] == {
+        "Gina M 11/91-small/91-small.ipynb": b"b",
+        "Gina M 22/91-small/91-small.ipynb": b"a",
+    }
+
+
+def test_what_was_typed_online_and_a_notebook_of_nobody_make_no_student(taken, tmp_path):
+    files, students, said = taken(
+        ("Kai Noll_3_assignsubmission_file_/91-small.ipynb", "a"),
+        ("Kai Noll_3_assignsubmission_onlinetext_/onlinetext.html", "<p>hello</p>"),
+        ("Lea_4_assignsubmission_onlinetext_onlinetext.html", "<p>hello</p>"),
+        ("91-small.ipynb", "b"),
+    )
+    assert (list(files), students) == (["Kai Noll/91-small/91-small.ipynb"], ["Kai Noll"])
+    assert [line.partition(": ")[2].partition(": ")[2] for line in said] == [
+        "what Kai Noll typed into the platform's page",
+        "what Lea typed into the platform's page",
+        "it does not say whose it is: put it into a folder with the student's name",
+    ]
+
+
 def test_a_plain_folder_of_folders_or_notebooks_is_taken_and_links_are_not(tmp_path):
     source = tmp_path / "in"
     (source / "ann").mkdir(parents=True)

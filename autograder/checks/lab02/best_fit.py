@@ -8,6 +8,7 @@ from typing import final
 
 from autograder.channel import AnswerFault, Asker
 from autograder.checks.lab02.hints import HINTS
+from autograder.checks.played import Outcome, said_of, told, unanswered
 from autograder.course import Course
 from autograder.judge import Exercise, as_points
 from autograder.verdict import Commitments, Feedback, Score
@@ -114,14 +115,18 @@ class BestFitExercise(Exercise):
         return _drawn(draw, 3 if size == "tiny" else 8)
 
     def grade(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
-        return self._judged([course.graded(self.id, n) for n in range(CASES)], LISTS, said, asker)
+        return self._judged(
+            [course.graded(self.id, n) for n in range(CASES)], LISTS, said, asker, graded=True
+        )
 
     def visible(self, course: Course, said: Commitments, asker: Asker | None) -> Score:
         return self._judged([course.public(self.id, n) for n in range(4)], 50, said, asker)
 
-    def _judged(self, draws: list[Random], lists: int, said: Commitments, asker: Asker) -> Score:
+    def _judged(
+        self, draws: list[Random], lists: int, said: Commitments, asker: Asker, *, graded: bool = False
+    ) -> Score:
         wrong: list[tuple[Choice, object]] = []
-        equal, lawful, tag, text = 0, True, "", ""
+        equal, lawful, unusable = 0, True, None
         for draw in draws:
             choices = [_drawn(draw, draw.randrange(3, 13)) for _ in range(lists)]
             try:
@@ -130,21 +135,23 @@ class BestFitExercise(Exercise):
                     asker.ask("choose", [[list(h) for h in c.holes], c.size, c.align]) for c in choices
                 ]
             except AnswerFault as fault:
-                tag = "not-solved" if fault.detail.get("type") == "NotImplementedError" else fault.tag
-                lawful, text = False, str(fault)
+                unusable = unanswered(Outcome(), fault)
+                lawful = False
                 break
             missed = [(c, a) for c, a in zip(choices, answers, strict=True) if not _same(a, rule(c))]
             lawful &= all(_legal(c, a) for c, a in missed)
             wrong += missed
             equal += not missed
         share = equal / len(draws) if lawful else 0.0
-        tag = tag or _tag(wrong)
+        tag = unusable.tag if unusable else _tag(wrong)
         note = f"Build: {equal} of {len(draws)} cases equal the rule throughout."
-        if not lawful:
+        if unusable:
+            note = "Build: a question had no usable answer."
+        elif not lawful:
             note = "Build: a safety law was broken: the chosen hole must fit the claim."
-        said_of = _feedback(tag, text, wrong) if tag else None
+        shown = _unusable(unusable, graded) if unusable else _feedback(tag, wrong, graded) if tag else None
         points = as_points(share, self.points)
-        return Score(self.id, points, self.points, tag, (note,), said_of, said.learner, share)
+        return Score(self.id, points, self.points, tag, (note,), shown, said.learner, share)
 
 
 def _drawn(draw: Random, count: int) -> Choice:
@@ -179,19 +186,30 @@ def _tag(wrong: list[tuple[Choice, object]]) -> str:
     return best if hits[best] > len(wrong) // 2 else "other-hole"
 
 
-def _feedback(tag: str, text: str, wrong: list[tuple[Choice, object]]) -> Feedback:
+def _unusable(outcome: Outcome, graded: bool) -> Feedback:
+    """What came instead of an answer. Of a graded question without a word of the learner's side, which has read it."""
+    if graded:
+        return told(outcome, {}, "", event="")
+    outcome.got = said_of(outcome, quoting=True)
+    return told(outcome, {}, "A practice question.", event="the question at which it happened")
+
+
+def _feedback(tag: str, wrong: list[tuple[Choice, object]], graded: bool) -> Feedback:
     """The misreading on a public question of three or more holes that it answers wrongly."""
     law = "The chosen hole is the smallest that fits after aligning; of equals, the one at the lower address."
-    if tag == "not-solved":
-        return Feedback(
-            "`choose` is yours to write.", "the first question", "an index", text, "Which holes fit?"
-        )
     shown = _public_example(tag)
     if shown is None:
-        got = text or (repr(wrong[0][1]) if wrong else "no answer")
-        return Feedback(
-            law, "in a graded question, which is not shown", "the rule's hole", got[:80], "Which holes fit?"
-        )
+        choice, answer = next(((c, a) for c, a in wrong if type(a) is not int), wrong[0])
+        kind = "" if answer is None or type(answer) is int else f", of type {type(answer).__name__}"
+        if graded:
+            event, right, got = (
+                "in a graded question, which is not shown",
+                "the rule's hole",
+                f"another answer{kind}",
+            )
+        else:
+            event, right, got = choice.text(), f"{rule(choice)}", f"{answer!r:.80}{kind}"
+        return Feedback(law, event, right, got, "Which holes fit, and which index has the smallest of them?")
     choice, got = shown
     question = _MISREAD[tag][1].format(got=got, rule=rule(choice))
     return Feedback(law, choice.text(), f"{rule(choice)}", f"{got}", question)
