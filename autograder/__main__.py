@@ -114,10 +114,13 @@ def grade(
         say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        say(f"{lab}: stopped. What is graded is kept; give the command again, and it goes on from there.")
+        how = " without --force" if force else " without --regrade-from" if regrade_from else ""
+        say(
+            f"{lab}: stopped. What is graded is kept; give the command again{how}, and it goes on from there."
+        )
         raise typer.Exit(130) from None
     if not outcomes:
-        say(f"{lab}: nothing was handed in" + (f" by {only}" if only else ""))
+        say(f"{lab}: nothing was handed in" + (f" by {only}{_who_did(lab)}" if only else ""))
         raise typer.Exit(1 if only else 0)
     console.print(_table(lab, outcomes))
     if before is not None:
@@ -129,6 +132,15 @@ def grade(
         )
     states = {outcome.status for outcome in outcomes}
     raise typer.Exit(2 if "failed" in states else 1 if "refused" in states else 0)
+
+
+def _who_did(lab: str) -> str:
+    """Whose submissions of ``lab`` there are, as the rest of a sentence."""
+    folder = Places.found().course / "submitted"
+    there = sorted(path.parent.name for path in folder.glob(f"*/{lab}"))
+    return (
+        f"; there is something of {', '.join(there[:10])}{' ...' if len(there) > 10 else ''}" if there else ""
+    )
 
 
 def _table(lab: str, outcomes) -> Table:

@@ -1,7 +1,6 @@
 """The instructor's part in one go: collect, look, grade, write feedback, hand it back, export."""
 
 import json
-import re
 import shutil
 import time
 import traceback
@@ -14,6 +13,7 @@ from autograder.feedback import refusal_page, waits
 from autograder.frame import NbgraderFailed, open_nbgrader, release_feedback, run
 from autograder.grading import FOLDERS, Graded, Task, replace_folder
 from autograder.journal import Journal
+from autograder.notes import to_look_at
 from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, read_summary, write_summary
 from autograder.places import COURSE_ID, Places
 from autograder.received import take
@@ -80,7 +80,9 @@ class Batch:
                 self._collect()
             if source is not None:
                 students = take(source, self.places.course / "submitted", self.lab, self.progress)
-                self.progress(f"taken from {source.name}: {len(students)} students")
+                self.progress(
+                    f"taken from {source.name}: {len(students)} student{'s' * (len(students) != 1)}"
+                )
             gradebook.index(self.places.course / "gradebook.db")
             lab = Tasks(self.lab, self.places, unsafe=self.unsafe)
             submissions = intake.read(self.places.course / "submitted", self.lab, lab.released)
@@ -228,12 +230,9 @@ class Batch:
             notes.append(f"handed in {late:.1f} hours late{taken}")
         autograded = self.places.step("autograded", student, self.lab) / f"{self.lab}.ipynb"
         graded = json.loads(autograded.read_text(encoding="utf-8"))
-        typed = _typed_names(graded["cells"])
+        notes += to_look_at(graded["cells"], student)
         if graded["metadata"]["gpulab"]["sandbox"] == UNSAFE:
             notes.append(UNSAFE_NOTE)
-        others = sorted(name for name in typed if not _may_be(name, student))
-        if others:
-            notes.append(f"answers were given under the name {', '.join(others)}")
         return Outcome(student, GRADED, score, most, points, notes="; ".join(notes), unread=unread)
 
     def _keep_log(self, student: str, log: str) -> None:
@@ -259,18 +258,3 @@ class Batch:
 
 def _minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def _may_be(name: str, student: str) -> bool:
-    """Is ``name`` a part of what a platform calls ``student``, as *gina* is of *Gina Meyer 11111*?"""
-    return set(name.casefold().split()) <= set(re.split(r"[\s._-]+", student.casefold())) | {
-        student.casefold()
-    }
-
-
-def _typed_names(cells: list[dict]) -> set[str]:
-    """The learner's names that answers were drawn for, from the judge's marks in a graded notebook's ``cells``."""
-    marks = [
-        output.get("metadata", {}).get("gpulab", {}) for cell in cells for output in cell.get("outputs", [])
-    ]
-    return {mark["typed_name"] for mark in marks if isinstance(mark.get("typed_name"), str)} - {""}

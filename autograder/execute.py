@@ -21,6 +21,7 @@ from autograder.places import Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
 from autograder.scratch import Scratch
 from autograder.settled import settle
+from autograder.unheard import SAID, unheard
 
 _KEPT = (
     *("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "SYSTEMROOT"),
@@ -148,9 +149,13 @@ class JudgedExecute(CappedExecute):
                     self._run_cell(cell, index)
                     self.timeout = usual
                     notes = self._note(cell)
-                    if not sitting.heard and not self._stopped:
-                        notes = f"{notes} {self._ask_without_code(exercise, index)}".strip()
-                    score = sitting.close()
+                    without_code = not sitting.heard and not self._stopped
+                    if without_code:
+                        self._ask_without_code(exercise, index)
+                        notes = f"{notes} {SAID}".strip()
+                    score = (
+                        unheard(sitting.close(), nb.cells[: index + 1]) if without_code else sitting.close()
+                    )
                     verdicts[index] = score, f"{notes} {self._limit_behind(score.text)}".strip()
                 elif "watch" not in cell.metadata.get("tags", []):
                     self._run_cell(cell, index)
@@ -225,20 +230,16 @@ class JudgedExecute(CappedExecute):
             self._limit = " ".join(dict.fromkeys(filter(None, told)))
             cell.outputs.append(new_output("stream", name="stdout", text=self._limit + "\n"))
 
-    def _ask_without_code(self, exercise: str, index: int) -> str:
+    def _ask_without_code(self, exercise: str, index: int) -> None:
         """Ask the judge for a check cell that failed before it could, as when the class above it has an error.
 
-        What was predicted, reconciled or answered counts all the same. The sentence that says so.
+        What was predicted, reconciled or answered counts all the same.
         """
         source = f"from autograder.learner import check as ask_judge\nask_judge({exercise!r})"
         plain = {"nbgrader": {"grade": False, "solution": False, "locked": False, "schema_version": 3}}
         cell = self.nb.cells[index]
         self._run_cell(new_code_cell(source, metadata=plain), index)
         self.nb.cells[index] = cell  # nbclient puts what it ran there
-        return (
-            "The check cell itself failed (often because a cell above it did, see there), so none of your code reached "
-            "the judge; what you had predicted, reconciled or answered counts."
-        )
 
     def _note(self, cell) -> str:
         notes = []

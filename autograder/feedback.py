@@ -23,6 +23,7 @@ _POLICY = (
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:\">"
 )
+_STYLE = "<style>.jp-OutputArea-output pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style>\n"
 
 
 def outputs_of(score, points: float, note: str = "", grade: float | None = None) -> list:
@@ -170,7 +171,9 @@ class FeedbackPage(HTMLExporter):
         page = _unread(named(reachable(page)), resources.get("nbgrader", {}).get("unread", {}))
         if nb.metadata.get("gpulab", {}).get("sandbox") == UNSAFE:
             page = re.sub(r"<body[^>]*>", rf"\g<0>\n<p><strong>{UNSAFE_NOTE}</strong></p>", page, count=1)
-        return page.replace("<head>", f"<head>\n{_POLICY}", 1), resources
+        return page.replace("<head>", f"<head>\n{_POLICY}", 1).replace(
+            "</head>", f"{_STYLE}</head>", 1
+        ), resources
 
     def _create_environment(self):
         environment = super()._create_environment()

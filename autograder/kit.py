@@ -20,7 +20,7 @@ from autograder.places import Places
 
 _ROOT = Path(__file__).resolve().parents[1]
 _DATE = "315532800"  # 1980, the first that a zip can hold: equal sources give an equal wheel
-_LEFT_OUT = ("__pycache__", "references", ".ipynb_checkpoints")
+_LEFT_OUT = ("__pycache__", "references", ".ipynb_checkpoints", "README.md")
 
 _BEGIN = """\
 # {title}

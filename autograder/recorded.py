@@ -104,10 +104,13 @@ def compare(name: str, built: Callable, folder: Path = FOLDER) -> None:
 
     Another answer is not always a worse one: ``check`` says what it is worth.
     """
-    known, course = exercises()[name], Course.at_hand()
-    kept = recorded(name, course, folder)
+    known, course = exercises().get(name), Course.at_hand()
+    kept = recorded(name, course, folder) if known else None
     if kept is None:
-        print(f"{name}: there is no record for this course; kits hold those of their own.")
+        there = ", ".join(sorted(path.stem for path in folder.glob("*.json")))
+        print(
+            f"{name}: there is no record of it for this course. There are: {there or 'none; kits hold them'}."
+        )
         return
     score, runs = played(known, course, built)
     print(f"{name}: yours {score.points:g}, the reference {kept['points']:g} of {kept['of']:g} points.")

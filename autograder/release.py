@@ -3,6 +3,7 @@
 Importing this module and asking whether a release is stale load nothing of nbgrader.
 """
 
+import ast
 import hashlib
 import json
 from collections.abc import Callable
@@ -11,7 +12,14 @@ from pathlib import Path
 from autograder.course import CARD, Course
 from autograder.places import Places
 
-_BUILDERS = ("release.py", "clear.py", "notebooks.py", "nbgrader_config.py")
+_BUILDERS = ("release.py", "clear.py", "notebooks.py")
+_AFTER_RELEASE = (
+    "Autograde",
+    "JudgedExecute",
+    "GenerateFeedback",
+    "AssignLatePenalties",
+    "LateSubmissionPlugin",
+)
 
 
 def build(lab: str, *, progress: Callable[[str], None] | None = None) -> Path:
@@ -86,7 +94,7 @@ def _digest_file(places: Places, lab: str) -> Path:
 
 def _digest(places: Places, lab: str, card: dict) -> str:
     """SHA-256 over everything a release is made of."""
-    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode() + _configured().encode())
     sources = sorted(path for path in (places.labs / lab).rglob("*") if path.is_file())
     builders = [Path(__file__).with_name(name) for name in _BUILDERS]
     for path in [*sources, *builders]:
@@ -94,3 +102,15 @@ def _digest(places: Places, lab: str, card: dict) -> str:
             content = path.read_bytes()
             digest.update(f"{path.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def _configured() -> str:
+    """The shipped configuration without what only grading reads: a new penalty makes no release stale."""
+    text = Path(__file__).with_name("nbgrader_config.py").read_text(encoding="utf-8")
+    kept = []
+    for line in ast.parse(text).body:
+        target = line.targets[0] if isinstance(line, ast.Assign) else None
+        owner = target.value if isinstance(target, ast.Attribute) else None
+        if not (isinstance(owner, ast.Attribute) and owner.attr in _AFTER_RELEASE):
+            kept.append(ast.unparse(line))
+    return "\n".join(kept)

@@ -293,7 +293,11 @@ def test_what_was_predicted_counts_though_the_build_cell_has_an_error(broken, ch
     told = nb.cells[2].outputs[0]
     assert told.metadata["gpulab"]["points"] == 0.6
     assert "of your cell" not in str(told)  # no line of ours is called the learner's
-    assert "none of your code reached the judge" in "".join(str(output) for output in nb.cells[2].outputs)
+    told = shown(nb.cells[2])
+    assert "none of your code reached the judge" in told
+    kind = "SyntaxError" if "class MyAllocator(:" in broken else "ModuleNotFoundError"
+    assert f"cell 2 of the notebook ended with {kind}" in told
+    assert nb.cells[2].outputs[0].metadata["gpulab"]["tag"] == "no-code"
 
 
 SHOW_EARLY = "from IPython.display import display\nplace = display('early', display_id='place')"

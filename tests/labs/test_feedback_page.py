@@ -20,6 +20,7 @@ PLAIN = new_code_cell("x", outputs=[new_output("display_data", {"text/html": '<i
 def test_the_page_is_the_one_that_nbconvert_makes(monkeypatch):
     monkeypatch.setattr(feedback, "_MATHJAX", re.compile("(?!)"))
     monkeypatch.setattr(feedback, "_POLICY", "")
+    monkeypatch.setattr(feedback, "_STYLE", "")
     nb = nbformat.read(ROOT / "labs/02-allocate/02-allocate.ipynb", as_version=4)
     nb.cells.append(PLAIN)
     theirs, ours = (make().from_notebook_node(nb)[0] for make in (HTMLExporter, feedback.FeedbackPage))
