@@ -95,6 +95,24 @@ def test_another_labs_notebook_under_an_odd_name_is_refused(submitted):
     assert (one.status, "holds none of this lab's cells" in one.reason) == ("unreadable", True)
 
 
+@pytest.mark.parametrize("name", ["02-allocate.ipynb", "final.ipynb"])
+def test_the_notebook_of_another_lab_is_refused_under_any_name_and_one_without_checks_is_not(tmp_path, name):
+    labs = Places.found().labs
+    ours, other = (
+        json.loads((labs / lab / f"{lab}.ipynb").read_text()) for lab in ("02-allocate", "01-define")
+    )
+    path = tmp_path / "ann" / "02-allocate" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(other))
+    (one,) = intake.read(tmp_path, "02-allocate", ours["cells"])
+    assert one.status == "unreadable"
+    assert "another lab (01-" in one.reason or "none of this lab's cells" in one.reason
+
+    kept = [cell for cell in ours["cells"] if not cell["metadata"].get("nbgrader", {}).get("grade")]
+    path.write_text(json.dumps({**ours, "cells": kept}))
+    assert [one.status for one in intake.read(tmp_path, "02-allocate", ours["cells"])] == ["ok"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -99,6 +100,19 @@ def test_a_release_is_stale_after_the_source_the_course_or_the_files_have_change
     assert release.is_stale(tiny.name)
     release.build(tiny.name)
     (tiny.places.course / "secret").write_text("another\n")
+    assert release.is_stale(tiny.name)
+
+
+def test_what_only_grading_reads_of_the_configuration_makes_no_release_stale(tiny, tmp_path, monkeypatch):
+    release.build(tiny.name)
+    shipped = Path(release.__file__).with_name("nbgrader_config.py").read_text()
+    for name in release._BUILDERS:
+        (tmp_path / name).write_bytes(Path(release.__file__).with_name(name).read_bytes())
+    monkeypatch.setattr(release, "__file__", str(tmp_path / "release.py"))
+    config = tmp_path / "nbgrader_config.py"
+    config.write_text(shipped + '\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
+    assert not release.is_stale(tiny.name)
+    config.write_text(shipped + '\nc.ClearSolutions.code_stub = {"python": "..."}\n')
     assert release.is_stale(tiny.name)
 
 
