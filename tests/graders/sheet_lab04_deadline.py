@@ -165,7 +165,7 @@ DEADLINE = Sheet(
         ),
         "admits-at-once": Wrong(admits_at_once, 0.80, 0.80, "refuses-many", "In which order"),
         "arrival-order-refusing": Wrong(
-            turning_away(all_kept, key=lambda j: j.id), 0.80, 0.80, "arrival-order", "earlier"
+            turning_away(all_kept, key=lambda j: j.id), 0.70, 0.80, "arrival-order", "earlier"
         ),
         "end-not-first-token": Wrong(turning_away(whole_answer), 0.30, 0.30, "whole-answer", "its answer"),
         "shortest-first": Wrong(

@@ -23,6 +23,8 @@ HERE = Path(__file__).parent
 class Wrong:
     """One misconception: what it hands in, the share it must get (lowest, highest) and the tag.
 
+    ``rarely`` is a tag that it gets instead in at most one course of twenty, where its answers are those of that misreading.
+
     ``hands_in`` is a class or function for a build; else a function from (course, learner) to the fields
     of ``answer``.
     """
@@ -32,6 +34,7 @@ class Wrong:
     highest: float
     tag: str
     question: str = ""  # a piece of the question that the feedback must ask
+    rarely: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,13 @@ def rows(part: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in lines[1:]}
 
 
+def as_told(tags: str, wrong: Wrong) -> bool:
+    """Is ``tags``, as a cell of the page has it, the tag of ``wrong``, but for its rare one in few courses?"""
+    counts = dict(part.split(" × ") for part in tags.split(", ")) if "×" in tags else {tags: "1"}
+    rare = int(counts.pop(wrong.rarely, 0)) if wrong.rarely else 0
+    return list(counts) == [wrong.tag] and 20 * rare <= int(counts[wrong.tag])
+
+
 def problems(sheet: Sheet, part: str) -> list[str]:
     """What a section says that the sheet does not allow."""
     found = []
@@ -29,7 +36,7 @@ def problems(sheet: Sheet, part: str) -> list[str]:
         least, most = float(lowest.rstrip(" %")), float(highest.rstrip(" %"))
         if least < 100 * wrong.lowest - 0.1 or most > 100 * wrong.highest + 0.1:
             found.append(f"{answer}: {lowest} to {highest}, the sheet says {wrong.lowest} to {wrong.highest}")
-        if tags != wrong.tag:
+        if not as_told(tags, wrong):
             found.append(f"{answer}: told {tags}, the sheet says {wrong.tag}")
         near = [cut for cut in table.cuts(sheet) if measured != "-" and abs(float(measured[:-2]) - cut) < 3]
         found += [f"{answer}: measured {measured}, and a band begins at {cut:g} %" for cut in near]
@@ -63,6 +70,19 @@ def test_a_share_outside_its_interval_another_tag_and_a_mean_near_a_band_are_fou
         "any-bigger: told any-bigger × 1, slow × 1, the sheet says any-bigger",
         "own-stream-only: measured 73.0 %, and a band begins at 75 %",
     ]
+
+
+def test_a_rare_tag_is_allowed_where_the_sheet_names_it_and_only_while_it_is_rare():
+    wrong = Wrong(None, 0.3, 0.5, "fixed", rarely="whole")
+    assert as_told("fixed", wrong) and as_told("fixed × 59, whole × 1", wrong)
+    for tags in (
+        "whole",
+        "fixed × 9, whole × 1",
+        "fixed × 59, other × 1",
+        "fixed × 118, whole × 1, other × 1",
+    ):
+        assert not as_told(tags, wrong)
+    assert not as_told("fixed × 59, whole × 1", Wrong(None, 0.3, 0.5, "fixed"))
 
 
 def test_the_digest_is_of_the_check_its_rules_its_sheet_and_its_reference_and_not_of_hints():
