@@ -32,7 +32,12 @@ def _labs(names: list[str] | None, console: Console) -> list[str]:
 
 
 def _line(console: Console):
-    return lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+    return lambda text: console.print(_shown(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _shown(text: str) -> str:
+    """``text`` for a terminal: a learner's name of a file may hold anything. Lines of our own stay lines."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 @app.command()
@@ -113,6 +118,13 @@ def grade(
     except (NbgraderFailed, NoSandbox, SandboxFailed, Busy, Unfit, ValueError, OSError) as failure:
         say(f"{lab}: {failure}")
         raise typer.Exit(2) from None
+    except Exception as error:
+        from traceback import format_exc
+
+        say(
+            f"{format_exc()}\n{lab}: grading stopped for a fault of its own ({type(error).__name__}: {error}). What is graded is kept."
+        )
+        raise typer.Exit(2) from None
     except KeyboardInterrupt:
         how = " without --force" if force else " without --regrade-from" if regrade_from else ""
         say(
@@ -162,7 +174,7 @@ def _table(lab: str, outcomes) -> Table:
 def _plain(text: str):
     from rich.text import Text
 
-    return Text(text)
+    return Text(_shown(text))
 
 
 @app.command()

@@ -24,7 +24,10 @@ from typing import final
 
 PACKET_BYTES = 64 * 1024  # the most that one question or answer may take
 TICK_SECONDS = 0.75  # between two looks at the call that is running
-STALLED_TICKS = 5  # looks at one call that interrupt it even if it did not compute: under channel.ASK_SECONDS
+COMPUTED_TICKS = 2  # as much processor time since the first look as these take interrupts it: 1.5 s
+STALLED_TICKS = (
+    10  # looks at one call that interrupt it even if it did not compute: under channel.ASK_SECONDS
+)
 ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # one encoder: making it costs 10 µs
 _LONGEST_BITS = 4096  # of a whole number; Python itself writes no more than 4,300 digits
 _TEXT = 300  # characters of an exception that travel
@@ -208,8 +211,8 @@ class TookTooLong(Exception):
 class TimeNet:
     """Interrupts a call on the main thread that does not end; a call in time pays one lock.
 
-    It does not end when two ticks have seen it and the process computed for most of the time between them, or
-    when ``STALLED_TICKS`` have seen it. So a machine that had no time for us for two seconds costs nobody a mark.
+    It does not end when the process has computed through it for ``COMPUTED_TICKS``, or when ``STALLED_TICKS`` have seen
+    it: several times what any answer needs, so neither a busy machine nor the moment of a look costs a mark.
     On another thread nothing is interrupted: Python can only stop the main one.
     """
 
@@ -262,7 +265,7 @@ class TimeNet:
                     seen, ticks, spent = self._inside, 1, time.process_time()
                     continue
                 ticks += 1
-                computed = time.process_time() - spent >= TICK_SECONDS / 2
+                computed = time.process_time() - spent >= COMPUTED_TICKS * TICK_SECONDS
                 if computed or ticks >= STALLED_TICKS:
                     self._fired = seen
                     _interrupt_main()

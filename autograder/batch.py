@@ -159,8 +159,13 @@ class Batch:
         for step, files in result.folders.items():
             replace_folder(self.places.step(step, result.student, self.lab), files)
         gradebook.store(self.places.course / "gradebook.db", result.rows)
-        self._hand_back(result.student)
-        return self._read_grade(submission)
+        outcome = self._read_grade(submission)
+        try:
+            self._hand_back(result.student)
+        except NbgraderFailed as failure:  # the mark stands; the page can be given some other way
+            self._keep_log(result.student, failure.log)
+            outcome.notes = "; ".join(filter(None, (outcome.notes, f"not handed back: {failure}")))
+        return outcome
 
     def _prepare_release(self) -> None:
         """Build a release if there is none; a changed source is only spoken of, learners have the old one."""
@@ -200,15 +205,21 @@ class Batch:
                 shutil.copyfile(handed_in / name, folder / name)
         with self.nbgrader.gradebook as gradebook:
             gradebook.update_or_create_student(student)
-            stamp = self.nbgrader.coursedir.get_existing_timestamp(str(handed_in))
+            try:
+                stamp = self.nbgrader.coursedir.get_existing_timestamp(str(handed_in))
+            except Exception:  # whatever stands in the file
+                stamp = None
             given = {"timestamp": stamp} if stamp else {}
             entry = gradebook.update_or_create_submission(self.lab, student, **given)
+            stands: list[str] = []
             for notebook in entry.notebooks:
                 for grade in notebook.grades:
                     grade.auto_score, grade.needs_manual_grade = 0, False
+                    stands += [grade.name] if grade.manual_score is not None else []
             gradebook.db.commit()
         self._hand_back(student)
-        return Outcome(student, REFUSED, reason=submission.reason)
+        notes = "; ".join(f"{name}: the mark that a person gave stands" for name in stands)
+        return Outcome(student, REFUSED, reason=submission.reason, notes=notes)
 
     def _read_grade(self, submission: intake.Submission) -> Outcome:
         """The marks of this run, out of the gradebook."""

@@ -11,21 +11,29 @@ class CappedExecute(Execute):
     """``begin_count()`` before each cell; what that cell shows beyond ``cell_output_chars`` is dropped."""
 
     cell_output_chars = Integer(1_000_000, help="Characters of output kept of one cell.").tag(config=True)
-    _chars = 0
+    notebook_output_chars = Integer(5_000_000, help="Characters of output kept of all cells.").tag(
+        config=True
+    )
+    _chars = _before = 0
 
     def begin_count(self) -> None:
         """From now on it is another cell's output."""
-        self._chars = 0
+        self._before, self._chars = self._before + min(self._chars, self._most), 0
+
+    @property
+    def _most(self) -> int:
+        """What this cell may still show."""
+        return max(0, min(self.cell_output_chars, self.notebook_output_chars - self._before))
 
     def process_message(self, msg, cell, cell_index):
         """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
         kind = msg["msg_type"]
         if kind in _SHOWN or kind.startswith("comm"):
             before, self._chars = self._chars, self._chars + len(str(msg["content"]))
-            if self._chars > self.cell_output_chars:
-                if before > self.cell_output_chars:
+            if self._chars > self._most:
+                if before > self._most:
                     return None
-                cut = f"\n... more than {self.cell_output_chars:,} characters of output: cut here\n"
+                cut = f"\n... more than {self._most:,} characters of output: cut here\n"
                 msg = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": cut}}
                 msg["header"] = {**msg["header"], "msg_type": "stream"}
         return super().process_message(msg, cell, cell_index)

@@ -15,8 +15,8 @@ from typing import final
 from autograder.answerer import ENCODE, PACKET_BYTES, Answerer
 
 # Nets of time, none of which marks. The learner's process interrupts a call first (answerer.TICK_SECONDS).
-ASK_SECONDS = 5
-CHECK_SECONDS = 30.0
+ASK_SECONDS = 10
+CHECK_SECONDS = 45.0
 _STATUSES = ("ok", "raised", "too-long", "unsendable")
 
 

@@ -157,7 +157,9 @@ class JudgedExecute(CappedExecute):
                         unheard(sitting.close(), nb.cells[: index + 1]) if without_code else sitting.close()
                     )
                     verdicts[index] = score, f"{notes} {self._limit_behind(score.text)}".strip()
-                elif "watch" not in cell.metadata.get("tags", []):
+                elif cell.metadata.get("nbgrader", {}).get("grade") or "watch" not in cell.metadata.get(
+                    "tags", []
+                ):
                     self._run_cell(cell, index)
         for cell, outputs in zip(
             nb.cells, seen or (), strict=False

@@ -21,7 +21,7 @@ from autograder.sandbox import UNSAFE, UNSAFE_NOTE
 _MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" '
-    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:\">"
+    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'; base-uri 'none'\">"
 )
 _STYLE = "<style>.jp-OutputArea-output pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style>\n"
 
@@ -52,8 +52,8 @@ def outputs_of(score, points: float, note: str = "", grade: float | None = None)
     shown = new_output(
         "display_data",
         data={
-            "text/html": said + score.html,
-            "text/plain": f"{note}\n{score.text}" if note else score.text,
+            "text/html": _whole(said + score.html),
+            "text/plain": _whole(f"{note}\n{score.text}" if note else score.text),
         },
         metadata={"gpulab": mark},
     )
@@ -61,9 +61,33 @@ def outputs_of(score, points: float, note: str = "", grade: float | None = None)
     return [shown, number]
 
 
+def _whole(text: str) -> str:
+    """``text`` with '?' for half characters, which an answer can hold and no file."""
+    return text.encode(errors="replace").decode()
+
+
 SEEN = "graded-inputs-seen"
 """Tag of a cell that ran when the learner's code had been asked about graded inputs."""
 _LEFT_OUT = "What this cell showed is left out here: by then your code had seen inputs that are graded."
+
+
+_KINDS = (
+    "NameError",
+    "SyntaxError",
+    "IndentationError",
+    "TypeError",
+    "ValueError",
+    "AttributeError",
+    "IndexError",
+)
+_KINDS += (
+    "KeyError",
+    "ZeroDivisionError",
+    "AssertionError",
+    "NotImplementedError",
+    "ImportError",
+    "RecursionError",
+)
 
 
 class HideGradedInputs(NbGraderPreprocessor):
@@ -84,7 +108,7 @@ class HideGradedInputs(NbGraderPreprocessor):
         if SEEN not in cell.metadata.get("tags", []) or judged or not outputs:
             return cell, resources
         kinds = [output.ename for output in outputs if output.output_type == "error"]
-        named = [kind for kind in kinds if isinstance(getattr(builtins, kind, None), type)]
+        named = [kind for kind in kinds if kind in _KINDS]  # few: a name that is chosen says something, too
         ended = f"\nIt ended with {named[0] if named else 'an exception'}." if kinds else ""
         if named and issubclass(getattr(builtins, named[0]), SyntaxError):
             ended += _misspelt(cell.source)
@@ -168,6 +192,8 @@ class FeedbackPage(HTMLExporter):
         self.register_filter("filter_data_type", kept)
         page, resources = TemplateExporter.from_notebook_node(self, nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
+        head, body, rest = page.partition("<body")
+        page = head + body + _META.sub("&lt;meta", rest)  # it could send whoever reads to another page
         page = _unread(named(reachable(page)), resources.get("nbgrader", {}).get("unread", {}))
         if nb.metadata.get("gpulab", {}).get("sandbox") == UNSAFE:
             page = re.sub(r"<body[^>]*>", rf"\g<0>\n<p><strong>{UNSAFE_NOTE}</strong></p>", page, count=1)
@@ -203,8 +229,9 @@ def _compiled() -> Compiled:
     return Compiled()
 
 
+_META = re.compile(r"<meta\b", re.IGNORECASE)
 _WRAPPER = re.compile(r'<div class="(?:[^"]* )?(?:jp-Cell-inputWrapper|jp-OutputArea-output)(?: [^"]*)?"')
-_NO_ALT = re.compile(r"<img (?![^>]*\balt=)")
+_NO_ALT = re.compile(r"<img (?![^<>]*\balt=)")
 
 
 def reachable(page: str) -> str:

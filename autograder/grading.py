@@ -17,6 +17,7 @@ from autograder.gradebook import Rows
 from autograder.scratch import Scratch
 
 FOLDERS = ("autograded", "feedback")
+MOST_FILES = 1_000  # beside a notebook; a lab hands out none
 
 
 @final
@@ -74,7 +75,11 @@ def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
             autograde(nbgrader, task.lab, task.student)
             generate_feedback(nbgrader, task.lab, task.student)
             rows = gradebook.rows_of(folder / "gradebook.db", task.lab, task.student)
-            made = {step: read_files(folder / step / task.student / task.lab) for step in FOLDERS}
+            made = {step: read_files(folder / step / task.student / task.lab, most=None) for step in FOLDERS}
+        if f"{task.lab}.html" not in made["feedback"]:
+            return Graded(
+                task.student, fault="no feedback page was written", log="no feedback page was written"
+            )
         return Graded(task.student, rows, made)
     except NbgraderFailed as failure:
         return Graded(task.student, fault=str(failure), log=failure.log)
@@ -122,8 +127,11 @@ def not_waiting_for_the_disk() -> Iterator[None]:
         event.remove(Pool, "connect", hasten)
 
 
-def read_files(folder: Path, *, most: int = 50_000_000) -> dict[str, bytes]:
-    """The plain files below ``folder`` by their path in it, in order; links and what is beyond ``most`` bytes are left out."""
+def read_files(folder: Path, *, most: int | None = 50_000_000) -> dict[str, bytes]:
+    """The plain files below ``folder`` by their path in it, in order.
+
+    Links are left out, and, unless ``most`` is None, what is beyond ``most`` bytes or ``MOST_FILES`` files.
+    """
     found, total = {}, 0
     for path in sorted(folder.rglob("*")):
         if (
@@ -133,7 +141,7 @@ def read_files(folder: Path, *, most: int = 50_000_000) -> dict[str, bytes]:
         ):
             continue
         total += path.stat().st_size
-        if total > most:
+        if most is not None and (total > most or len(found) == MOST_FILES):
             break
         found[path.relative_to(folder).as_posix()] = path.read_bytes()
     return found

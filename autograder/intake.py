@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autograder.repair import Unreadable, of_another_lab, of_this_lab, repaired
 
+MOST_OF_A_CELL, MOST_OF_ALL, MOST_CELLS = 100_000, 500_000, 1_500  # a lab has 60,000 characters in 50 cells
 MOST_BYTES = 200_000_000
 """A notebook beyond this is refused: a lab with its charts takes under 1 MB, one with a flood of output 40 MB."""
 
@@ -52,11 +53,19 @@ def _examine(folder: Path, lab: str, released: list[dict]) -> Submission:
     if not notebook.is_symlink() and not notebook.exists():
         others = _notebooks(folder, lab)
         if len(others) != 1:
-            return Submission(student, "missing", _nothing_found(folder, notebook.name, others), folder)
+            return Submission(
+                student, "missing", _one_line(_nothing_found(folder, notebook.name, others)), folder
+            )
         notebook = others[0]
         notes = [f"the notebook is called {notebook.relative_to(folder)}"]
     fault, repairs = _looked_at(notebook, released, sure=not notes)
-    return Submission(student, "unreadable" if fault else "ok", fault, notebook, (*notes, *repairs))
+    said = tuple(_one_line(note) for note in (*notes, *repairs))
+    return Submission(student, "unreadable" if fault else "ok", _one_line(fault), notebook, said)
+
+
+def _one_line(text: str) -> str:
+    """``text`` on one line and without what no file can hold: it may quote a file's name."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _notebooks(folder: Path, lab: str) -> list[Path]:
@@ -95,6 +104,9 @@ def _looked_at(notebook: Path, released: list[dict], *, sure: bool) -> tuple[str
         return f"{notebook.name} cannot be read ({error}). {again}", []
     except Unreadable as wrong:
         return f"{notebook.name} {wrong}. {again}", []
+    fault = _too_much(nb["cells"])
+    if fault:
+        return f"{notebook.name} {fault}. Take out what does not belong to the lab and hand it in again.", []
     fault = _not_read_by_nbformat(nb)
     if fault:
         return f"{notebook.name} is JSON but not a notebook: {fault}. {again}", []
@@ -105,6 +117,20 @@ def _looked_at(notebook: Path, released: list[dict], *, sure: bool) -> tuple[str
         listed = ", ".join(others[:3])
         return f"{notebook.name} is the notebook of another lab ({listed}). Hand in the one of this lab.", []
     return "", notes
+
+
+def _too_much(cells: list[dict]) -> str:
+    """Why showing this notebook would take minutes: it is far beyond what anybody writes; '' if it is not."""
+    longest = max((len(cell["source"]) for cell in cells), default=0)
+    whole = sum(len(cell["source"]) for cell in cells)
+    for amount, most, what in (
+        (longest, MOST_OF_A_CELL, "characters in one cell"),
+        (whole, MOST_OF_ALL, "characters in its cells"),
+        (len(cells), MOST_CELLS, "cells"),
+    ):
+        if amount > most:
+            return f"has {amount:,} {what}, the limit is {most:,}"
+    return ""
 
 
 def _not_read_by_nbformat(nb: dict) -> str:

@@ -56,8 +56,17 @@ def released(nb, folder: Path, secret: str) -> list[Fault]:
         if secret and secret != "self" and secret in path.read_text(encoding="utf-8", errors="replace"):
             found.append(Fault(path.name, "the course's secret stands in it", "Take it out of the source."))
     solved = _solution_lines(nb)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".ipynb"):
+        left = [
+            line
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if line.strip() in solved
+        ]
+        if left:
+            what = f"a line of a solution stands in it: {left[0].strip()[:60]!r}"
+            found.append(Fault(path.name, what, "Take the file out of the lab's folder."))
     for cell in nbformat.read(folder / f"{folder.name}.ipynb", as_version=4).cells:
-        left = [line for line in cell.source.splitlines() if line.strip() in solved]
+        left = [line for line in cell.source.splitlines() if line.strip(" \t>") in solved]
         if left:
             what = f"the release shows a line of a solution: {left[0].strip()[:60]!r}"
             found.append(Fault(cell.get("id", "?"), what, "Write it another way outside of the solution."))

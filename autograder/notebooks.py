@@ -38,5 +38,7 @@ def make_plain(nb) -> None:
     for cell in nb.cells:
         for key in ("execution", "collapsed", "scrolled", "ExecuteTime", "jupyter"):
             cell.metadata.pop(key, None)
+        if cell.cell_type == "raw":
+            cell.metadata.pop("raw_mimetype", None)  # a page asks for its form and may fail on it
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_MIME, None)

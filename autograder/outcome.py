@@ -37,6 +37,7 @@ class Outcome:
         return f"{self.score:g} of {self.max_score:g}{waits}"
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _FIRST, _LAST = ("lab", "student", "status", "score", "max_score"), ("reason", "notes")
 
 
@@ -54,10 +55,12 @@ def write_summary(
         last = {"reason": one.reason, "notes": one.notes}
         rows[one.student] = dict(zip(_FIRST, first, strict=True)) | points | last
     cells = sorted({name for row in rows.values() for name in row if name} - {*_FIRST, *_LAST})
-    with file.open("w", encoding="utf-8", newline="") as handle:
+    fresh = file.with_name(f".{file.name}.new")  # a table that cannot be written leaves the old one
+    with fresh.open("w", encoding="utf-8", errors="replace", newline="") as handle:
         table = csv.DictWriter(handle, [*_FIRST, *cells, *_LAST], restval="", extrasaction="ignore")
         table.writeheader()
-        table.writerows(rows.values())
+        table.writerows({name: _no_formula(value) for name, value in row.items()} for row in rows.values())
+    fresh.replace(file)
 
 
 def read_summary(file: Path, lab: str, only: str | None = None) -> dict[str, dict[str, str]]:
@@ -72,7 +75,8 @@ def read_summary(file: Path, lab: str, only: str | None = None) -> dict[str, dic
             raise ValueError(
                 f"{file} is no summary of a grading: it has no columns lab, student, status, score"
             )
-        return {row["student"]: row for row in rows if row["lab"] == lab and only in (None, row["student"])}
+        plain = [{name: _as_written(value) for name, value in row.items()} for row in rows]
+    return {row["student"]: row for row in plain if row["lab"] == lab and only in (None, row["student"])}
 
 
 def moved(before: dict[str, dict[str, str]], outcomes: list[Outcome]) -> list[str]:
@@ -94,6 +98,15 @@ def moved(before: dict[str, dict[str, str]], outcomes: list[Outcome]) -> list[st
             lines.append(f"{one.student}: score {was['score'] or 'none'} before, {score or 'none'} now")
     gone = sorted(set(before) - {one.student for one in outcomes})
     return lines + [f"{student}: graded before, not there now" for student in gone]
+
+
+def _no_formula(value: object) -> object:
+    """``value`` as a spreadsheet shows it: text that would be a formula there gets a quote in front."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+
+
+def _as_written(value: object) -> object:
+    return value[1:] if isinstance(value, str) and value[:1] == "'" and value[1:2] in _FORMULA else value
 
 
 def _rounded(points: float | None) -> float | str:

@@ -20,6 +20,8 @@ from autograder.grading import write_files
 
 MOST_FILE_BYTES = 200_000_000
 MOST_BYTES = 4_000_000_000  # of one download, unpacked
+_LONGEST_NAME = 120  # bytes; a file system takes 255, and a number may come behind
+_NBGRADERS = ("timestamp.txt", "submission_secret.txt")  # the exchange writes these, not a learner
 MOST_RATIO = 1000  # unpacked to packed: beyond it a zip is made to fill a disk
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
@@ -58,8 +60,11 @@ def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) ->
     if source.is_dir():
         taken = _kept(_of_folder(source, lab, say), submitted, lab, say)
     elif zipfile.is_zipfile(source):
-        with zipfile.ZipFile(source) as packed:
-            taken = _kept(_of_zip(packed, lab, say), submitted, lab, say)
+        try:
+            with zipfile.ZipFile(source) as packed:
+                taken = _kept(_of_zip(packed, lab, say), submitted, lab, say)
+        except zipfile.BadZipFile as error:
+            raise Unfit(f"{source} cannot be read as a zip ({error}). Download it again.") from None
     else:
         raise Unfit(f"{source} is neither a folder nor a zip. Give what the learning platform downloads.")
     if not taken:
@@ -74,21 +79,37 @@ def _kept(found: list[Received], submitted: Path, lab: str, say: Callable[[str],
     of_lab = known.setdefault(lab, {})
     for student, received in _named(found, of_lab).items():
         files = _read(received, say)
-        if files:
+        try:
+            if not files:
+                continue
             aside = submitted.with_name("submitted.before") / student / lab
             if _keep(submitted / student / lab, files, aside):
                 say(f"  {student}: replaced; what lay there is in {aside.parent.parent.name}/{student}/{lab}")
-            if received.id:
-                of_lab[student] = received.id
-            students.append(student)
+        except OSError as error:  # a name that is too long here, or a file and a folder of one name
+            say(f"  left out: everything of {student}: it cannot be written ({error.strerror or error})")
+            continue
+        if received.id:
+            of_lab[student] = received.id
+        students.append(student)
     submitted.mkdir(parents=True, exist_ok=True)
     numbers.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return students
 
 
+def _plain(name: str) -> str:
+    """``name`` as a folder's name and a cell of a table: no control character, no formula, no way out, not too long."""
+    text = "".join(char if char.isprintable() else "_" for char in name).lstrip("=+-@. \t") or "nameless"
+    while len(text.encode()) > _LONGEST_NAME:
+        text = text[:-1]
+    return text
+
+
 def _read(received: Received, say: Callable[[str], None]) -> dict[str, bytes]:
     files = {}
     for name, read in received.files.items():
+        if PurePosixPath(name).name in _NBGRADERS:
+            say(f"  left out: {name!r} of {received.who}: only the exchange writes it")
+            continue
         try:
             files[name] = read()
         except _UNREADABLE as error:
@@ -98,13 +119,14 @@ def _read(received: Received, say: Callable[[str], None]) -> dict[str, bytes]:
 
 def _of_zip(packed: zipfile.ZipFile, lab: str, say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
-    total = 0
+    total, wrapped = 0, _wrapped([entry.filename for entry in packed.infolist() if not entry.is_dir()])
     for entry in packed.infolist():
-        fault = _fault(entry, total) or _nobodys(entry.filename, lab)
+        inner = entry.filename.replace("\\", "/").removeprefix(wrapped)
+        fault = _fault(entry, total) or _nobodys(inner, lab)
         if fault:
             say(f"  left out: {entry.filename[:80]!r}: {fault}")
         elif not entry.is_dir():
-            who, number, name = _whose(entry.filename)
+            who, number, name = _whose(inner)
             if who and name:  # else the platform's own list, or a file of nobody
                 total += entry.file_size
                 read = partial(packed.read, entry)
@@ -139,25 +161,40 @@ def _nobodys(name: str, lab: str) -> str:
 
 
 def _whose(name: str) -> tuple[str, str, str]:
-    """Who handed this in, the platform's number, and the file's own name; '' for what belongs to nobody."""
+    """Who handed this in, the platform's number, and the file's own name; '' for what belongs to nobody.
+
+    Only the beginning of ``name`` is looked at: what a learner calls a file says nothing of whose it is.
+    """
     name = name.replace("\\", "/")
     parts = PurePosixPath(name).parts
-    for start in range(len(parts)):  # some platforms put everything below one more folder
-        rest = "/".join(parts[start:])
-        moodle, canvas = _MOODLE.fullmatch(rest), _CANVAS.fullmatch(rest)
-        if moodle and moodle["rest"]:
-            return moodle["who"], moodle["id"], moodle["rest"]
-        if canvas:
-            return canvas["who"], canvas["id"], canvas["rest"]
+    moodle, canvas = _MOODLE.fullmatch(name), _CANVAS.fullmatch(name)
+    if moodle and moodle["rest"]:
+        return _plain(moodle["who"]), moodle["id"], moodle["rest"]
+    if canvas:
+        return _plain(canvas["who"]), canvas["id"], canvas["rest"]
     if len(parts) > 1 and not parts[0].startswith((".", "__")):
-        return parts[0], "", "/".join(parts[1:])
-    return ("", "", "") if not name.endswith(".ipynb") else (PurePosixPath(name).stem, "", name)
+        return _plain(parts[0]), "", "/".join(parts[1:])
+    return ("", "", "") if not name.endswith(".ipynb") else (_plain(PurePosixPath(name).stem), "", name)
+
+
+def _wrapped(names: list[str]) -> str:
+    """The one folder, with its slash, that a platform has put everything into; '' if there is none."""
+    names = [name.replace("\\", "/") for name in names if not name.startswith("__MACOSX")]
+    tops = {name.partition("/")[0] for name in names}
+    inner = [name.partition("/")[2] for name in names]
+    if len(tops) != 1 or not any(inner):
+        return ""
+    known = any(_MOODLE.fullmatch(name) or _CANVAS.fullmatch(name) for name in inner)
+    several = len({name.partition("/")[0] for name in inner if "/" in name and name.endswith(".ipynb")}) > 1
+    return f"{tops.pop()}/" if known or several else ""
 
 
 def _of_folder(source: Path, lab: str, say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source).as_posix()
+    paths = sorted(source.rglob("*"))
+    wrapped = _wrapped([path.relative_to(source).as_posix() for path in paths if path.is_file()])
+    for path in paths:
+        name = path.relative_to(source).as_posix().removeprefix(wrapped)
         if path.is_symlink():
             say(f"  left out: {name!r}: it is a link")
         elif path.is_file() and path.stat().st_size > MOST_FILE_BYTES:
@@ -175,12 +212,19 @@ def _named(found: list[Received], known: dict[str, str]) -> dict[str, Received]:
     """Students by a name of their own: the platform's, with its number where two share one. ``known``: name to number so far."""
     names = Counter(received.who for received in found)
 
+    taken: dict[str, Received] = {}
+
     def name(received: Received) -> str:
         numbered = f"{received.who} {received.id}"
         free = received.who not in known and numbered not in known and names[received.who] == 1
         return received.who if not received.id or free or known.get(received.who) == received.id else numbered
 
-    return {name(received): received for received in found}
+    for received in found:
+        own = name(received)
+        while own in taken:  # "Ada B 2" may be somebody's whole name
+            own += "_"
+        taken[own] = received
+    return taken
 
 
 def _keep(folder: Path, files: dict[str, bytes], before: Path) -> bool:

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -93,6 +95,31 @@ def test_another_labs_notebook_under_an_odd_name_is_refused(submitted):
     submitted("ann", "final.ipynb")
     (one,) = intake.read(submitted.root, LAB, source_notebook().cells)
     assert (one.status, "holds none of this lab's cells" in one.reason) == ("unreadable", True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([new_code_cell("x = 1\n" * 20_000)], "has 120,000 characters in one cell, the limit is 100,000"),
+        (
+            [new_code_cell("x" * 99_000) for _ in range(6)],
+            "has 594,000 characters in its cells, the limit is 500,000",
+        ),
+        ([new_code_cell("x") for _ in range(1_501)], "has 1,501 cells, the limit is 1,500"),
+    ],
+)
+def test_what_would_take_minutes_to_show_is_refused_with_the_amount(submitted, cells, said):
+    submitted("ann", content=json.dumps(new_notebook(cells=cells)))
+    one = read_one(submitted)
+    assert (one.status, said in one.reason) == ("unreadable", True)
+
+
+def test_a_files_name_that_no_table_can_hold_is_told_without_it(submitted):
+    folder = submitted("ann", content=None)
+    (Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9\n.txt"))).write_text("x")
+    one = read_one(submitted)
+    assert "There is: caf??.txt" in one.reason
+    one.reason.encode()
 
 
 @pytest.mark.parametrize("name", ["02-allocate.ipynb", "final.ipynb"])

@@ -102,6 +102,62 @@ def test_what_was_typed_online_and_a_notebook_of_nobody_make_no_student(taken, t
     ]
 
 
+def test_what_a_learner_calls_a_file_does_not_say_whose_it_is(taken):
+    files, students, _ = taken(
+        ("eve/bob_1_2_91-small.ipynb", "e"),
+        ("bob/91-small.ipynb", "b"),
+        ("eve/x_1_assignsubmission_file_/y.ipynb", "y"),
+    )
+    assert students == ["bob", "eve"]
+    assert files["bob/91-small/91-small.ipynb"] == b"b"
+
+
+def test_one_folder_around_a_whole_class_is_nobody(taken):
+    assert taken(("all/ann/91-small.ipynb", "a"), ("all/bob/91-small.ipynb", "b"))[1] == ["ann", "bob"]
+    assert taken(("ann/91-small.ipynb", "a"), ("ann/notes/x.txt", "x"))[1] == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("who", "student"),
+    [
+        ("..", "nameless"),
+        ("=HYPERLINK(1)", "HYPERLINK(1)"),
+        ("Zed\x1b[2J\nbob", "Zed_[2J_bob"),
+        ("Ж" * 130, "Ж" * 60),
+    ],
+)
+def test_a_name_that_is_a_way_out_a_formula_or_too_long_becomes_a_plain_one(taken, tmp_path, who, student):
+    files, students, _ = taken((f"{who}_1_assignsubmission_file_/91-small.ipynb", "a"))
+    assert (list(files), students) == ([f"{student}/91-small/91-small.ipynb"], [student])
+    assert not (tmp_path / "91-small").exists()
+
+
+def test_files_that_cannot_be_written_cost_their_owner_alone(taken):
+    _, students, said = taken(
+        ("ann/91-small.ipynb", "a"), ("eve/" + "ж" * 200 + ".txt", "e"), ("zoe/91-small.ipynb", "z")
+    )
+    assert students == ["ann", "zoe"]
+    assert "everything of eve: it cannot be written" in " ".join(said)
+
+
+def test_three_whose_names_and_numbers_meet_stay_three(taken):
+    names = (
+        "Ada B_1_assignsubmission_file_",
+        "Ada B_2_assignsubmission_file_",
+        "Ada B 2_3_assignsubmission_file_",
+    )
+    files, students, _ = taken(*((f"{name}/91-small.ipynb", name) for name in names))
+    assert len(students) == len(files) == 3
+
+
+def test_what_only_the_exchange_writes_is_left_out(taken):
+    files, _, said = taken(
+        ("ann/91-small.ipynb", "a"), ("ann/timestamp.txt", "1970"), ("ann/submission_secret.txt", "x")
+    )
+    assert list(files) == ["ann/91-small/91-small.ipynb"]
+    assert len(said) == 2
+
+
 def test_a_plain_folder_of_folders_or_notebooks_is_taken_and_links_are_not(tmp_path):
     source = tmp_path / "in"
     (source / "ann").mkdir(parents=True)

@@ -1,6 +1,7 @@
 """The instructor's one command: one submission never costs another, our own failures are nobody's zero."""
 
 import csv
+import shutil
 
 import nbformat
 import pytest
@@ -57,6 +58,24 @@ def test_one_learner_graded_again_leaves_the_summary_of_the_others(built, grade)
     code, _, rows = grade("--only", "bob")
     assert (code, list(rows), rows["ann"]) == (0, ["ann", "bob"], before["ann"])
     assert rows["bob"]["score"] == "3.0"
+
+
+@pytest.mark.parametrize("tag", ["watch", "skip-execution", "raises-exception"])
+def test_no_tag_on_a_released_cell_keeps_its_check_from_running(built, grade, tag):
+    nb = solved(built, "def double(number): return 0")
+    for cell in nb.cells:
+        cell.metadata["tags"] = [tag]
+    built.hand_in("tag", nb)
+    _, _, rows = grade("--only", "tag")
+    assert rows["tag"]["score"] == "0.0"
+    shutil.rmtree(built.places.course / "submitted" / "tag")
+
+
+def test_a_time_that_is_none_is_not_believed_and_stops_nothing(built, grade):
+    built.hand_in("odd", solved(built, RIGHT)).with_name("timestamp.txt").write_text("garbage")
+    code, _, rows = grade("--only", "odd")
+    assert (code, rows["odd"]["score"]) == (0, "3.0")
+    shutil.rmtree(built.places.course / "submitted" / "odd")
 
 
 def test_a_failure_of_ours_is_told_apart_and_the_others_are_graded(built, grade, monkeypatch):

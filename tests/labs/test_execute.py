@@ -266,6 +266,14 @@ def test_a_flood_of_output_is_cut_when_it_arrives_and_costs_no_points(run, check
     assert determine_grade(nb.cells[1])[0] == 3.0
 
 
+def test_all_cells_together_show_only_so_much(run, check):
+    flood = "for _ in range(10): print('x' * 3_000)"
+    nb = run([new_code_cell(flood) for _ in range(4)], {}, cell_output_chars=40_000, notebook_output_chars=50_000)
+    lengths = [len(shown(cell)) for cell in nb.cells]
+    assert lengths[0] > 29_000 and sum(lengths) < 52_000
+    assert "characters of output: cut here" in shown(nb.cells[3])
+
+
 def test_after_the_time_of_a_notebook_no_cell_is_started(run, check, tmp_path):
     cells = [new_code_cell("open('ran', 'w')"), check("90-a", "1")]
     nb = run(cells, {"90.a": 0.0}, notebook_seconds=-1.0)

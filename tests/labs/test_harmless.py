@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 from nbconvert import HTMLExporter
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.frame import CONFIG
@@ -89,6 +89,16 @@ def test_outputs_that_are_programs_are_left_out_and_pictures_stay_pictures():
     assert "data:image/png;base64,AAAA" in page(shown({"image/png": "AAAA"}))
     drawn = page(shown({"image/svg+xml": SVG}))
     assert "data:image/svg+xml;base64," in drawn and STEAL not in drawn
+
+
+def test_a_raw_cell_is_text_and_cannot_take_the_place_of_the_boxes_for_marks():
+    boxes = '<div class="nbgrader_cell"><span id="01-sentence"></span><div class="full-credit">look</div></div>'
+    seen = page(new_raw_cell(boxes))
+    assert "&lt;span id=" in seen and "<span id=" not in seen and '<div class="nbgrader' not in seen
+
+
+def test_html_that_would_take_minutes_to_clean_stays_text():
+    assert harmless("<ul><li>" * 20_000).startswith("&lt;ul&gt;")
 
 
 def test_names_in_the_notebook_cannot_leave_their_place():

@@ -121,14 +121,18 @@ def test_a_line_of_a_solution_and_the_secret_are_found_in_a_release(tiny):
     folder = release.build(tiny.name)
     shown = nbformat.read(tiny.released, as_version=4)
     shown.cells.append(new_markdown_cell("    return number_of_things + number", id="leak"))
+    shown.cells.append(new_markdown_cell("> return number_of_things + number", id="quoted"))
     nbformat.write(shown, tiny.released)
     (folder / "notes.txt").write_text("it is s3cret-of-the-course")
+    (folder / "hint.py").write_text("    return number_of_things + number\n")
     found = words(lint.released(nb, folder, "s3cret-of-the-course"))
     assert [line.split(".")[0] for line in found] == [
         "notes",
+        "hint",
         "leak: the release shows a line of a solution: 'return number_of_things + number'",
+        "quoted: the release shows a line of a solution: '> return number_of_things + number'",
     ]
-    assert lint.released(nb, folder, "self") == lint.released(nb, folder, "")[-1:] != []
+    assert lint.released(nb, folder, "self") == lint.released(nb, folder, "")[-3:] != []
 
 
 def test_a_test_that_cannot_fail_and_a_slow_cell_are_found_by_a_run(tiny):
