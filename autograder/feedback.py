@@ -47,7 +47,7 @@ def outputs_of(score, points: float, note: str = "", grade: float | None = None)
         "points": own,
         "max": most,
         "tag": score.tag,
-        "typed_name": score.typed_name,
+        "typed_name": _whole(score.typed_name),
     }
     shown = new_output(
         "display_data",

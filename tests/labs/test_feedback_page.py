@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_output
 from sqlalchemy import create_engine, text
 
 from autograder import feedback
+from autograder.verdict import Feedback, Score
 from autograder.grading import not_waiting_for_the_disk
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,24 @@ def test_the_page_is_the_one_that_nbconvert_makes(monkeypatch):
         (one.name, one.attrs) for one in theirs.find_all()
     ]
     assert ours.get_text().split() == theirs.get_text().split()
+
+
+def test_half_a_character_in_an_answer_stops_no_page():
+    told = Feedback("A rule.", "the first", "one", "'\ud800'", "Which?")
+    outputs = feedback.outputs_of(Score("02.pool", 1.0, 4.0, "other", (), told, "\ud800"), 4.0)
+    nbformat.writes(nbformat.v4.new_notebook(cells=[new_code_cell("x", outputs=outputs)])).encode()
+
+
+def test_a_page_sends_nobody_elsewhere_and_takes_no_time_for_pictures_without_words():
+    outputs = [
+        new_output("display_data", {"text/html": '<META http-equiv="refresh" content="0;url=http://evil">'}),
+        new_output("display_data", {"text/html": "<img " * 100_000}),
+    ]
+    page, _ = feedback.FeedbackPage().from_notebook_node(
+        nbformat.v4.new_notebook(cells=[new_code_cell("x", outputs=outputs)])
+    )
+    assert "<meta http-equiv" not in page.partition("<body")[2].lower()
+    assert "form-action 'none'; base-uri 'none'" in page
 
 
 def test_a_template_is_compiled_once_a_process_however_many_pages_are_made():
