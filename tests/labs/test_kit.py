@@ -143,7 +143,7 @@ def test_a_record_of_another_course_is_not_compared_with(handed_out, tmp_path, m
     monkeypatch.chdir(tmp_path)
     (tmp_path / "course.json").write_text(json.dumps({"course_id": "other", "rules": {"02.first-fit": {}}}))
     recorded.compare("02.first-fit", object, handed_out[0] / "site" / "autograder" / "records")
-    assert capsys.readouterr().out.startswith("02.first-fit: there is no record for this course")
+    assert capsys.readouterr().out.startswith("02.first-fit: there is no record of it for this course. There are: 01.account,")
 
 
 # An installation for development finds in the checkout what the kit does not hold.

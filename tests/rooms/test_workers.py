@@ -189,3 +189,16 @@ def test_a_digest_tells_apart_what_is_cut_in_other_places():
         len({digest(b"ab", b"c"), digest(b"a", b"bc"), digest(b"abc"), digest({"a": b"bc"}), digest()}) == 5
     )
     assert digest({"a": b"x", "b": 1}) == digest({"b": 1, "a": b"x"})
+
+
+def where(task: Task) -> Graded:
+    return Graded(task.student, log=str(len(os.sched_getaffinity(0))))
+
+
+def test_one_worker_stays_on_one_core_while_it_works_and_no_longer():
+    before = os.sched_getaffinity(0)
+    assert [one.log for one in Workers(1, play=where).graded(tasks("ann", "bob"))] == ["1", "1"]
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(RuntimeError), workers.on_one_core():
+        raise RuntimeError
+    assert os.sched_getaffinity(0) == before

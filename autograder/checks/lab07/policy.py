@@ -9,7 +9,7 @@ from typing import final
 from autograder.channel import Asker
 from autograder.checks.lab07 import gpu, policy_words
 from autograder.checks.lab07.case import TENANTS, Case
-from autograder.checks.lab07.policy_marks import NaivePolicy, Reached, after, asked, fault_of, share
+from autograder.checks.lab07.policy_marks import NaivePolicy, Reached, after, asked, fault_of, paused, share
 from autograder.checks.played import BROKEN, FAULTS, Outcome, tag_of
 from autograder.course import Course
 from autograder.judge import Exercise, as_points, build_points, committed, reconciliation
@@ -131,13 +131,13 @@ class PolicyExercise(Exercise):
         return Score(self.id, points, most, tag, (note,), told, said.learner, built)
 
     def kept(self, course: Course) -> list[list[str]]:
-        """What the reference reaches on the practice traces: goodput, all and after the shift, as fractions."""
+        """What the reference reaches on the practice traces, as ``Reached`` has it, as fractions."""
         best = by_reference(self._practice(course, 0), course.rules[self.id])
-        return [[str(run.goodput), str(after(run))] for run in best]
+        return [[str(part) for part in (run.goodput, after(run), paused(run))] for run in best]
 
     def _kept(self, course: Course) -> list[Reached]:
         found = recorded(self.id, course)
-        return [Reached(*map(Fraction, pair)) for pair in found["kept"]] if found else []
+        return [Reached(*map(Fraction, parts)) for parts in found["kept"]] if found else []
 
     def _practice(self, course: Course, number: int) -> list[gpu.Load]:
         return gpu.loads(course.public(self.id, number), course.rules[self.id], SHORT)

@@ -97,10 +97,14 @@ def _fault(fault: PolicyFault) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What is kept of a run of the reference for machines that do not have it: goodput, all and after the shift."""
+    """What is kept of a run of the reference for machines that do not have it.
+
+    Goodput, all and after the shift, and the share of chats after the shift that lost their promise to a long step.
+    """
 
     goodput: Fraction
     after: Fraction
+    paused: Fraction
 
 
 def after(run: Run | Reached) -> Fraction:
@@ -111,6 +115,11 @@ def after(run: Run | Reached) -> Fraction:
     return sum(WEIGHTS[tenant] * shares[tenant] for tenant in TENANTS) / sum(WEIGHTS.values())
 
 
+def paused(run: Run | Reached) -> Fraction:
+    """The share of the chats after the shift whose promise a step broke that was too long."""
+    return run.paused if isinstance(run, Reached) else _lost([run], "pause", True)
+
+
 def over_reacted(run: Run) -> bool:
     """After a shift that is not ours, were there a tenth more evictions a minute than before, some aside?"""
     late = sum(at >= run.load.shift_ns for at in run.evictions)
@@ -119,12 +128,9 @@ def over_reacted(run: Run) -> bool:
     return 10 * (late - FREE_EVICTIONS) * before_ns > 11 * (len(run.evictions) - late) * after_ns
 
 
-def blind(runs: Sequence[Run], best: Sequence[Run]) -> bool:
+def blind(runs: Sequence[Run], best: Sequence[Run | Reached]) -> bool:
     """After shift B, did many more chats than the reference's have a step that was too long?"""
-    return any(
-        _lost([own], "pause", True) - _lost([other], "pause", True) > NEAR
-        for own, other in zip(runs[1:], best[1:], strict=True)
-    )
+    return any(paused(own) - paused(other) > NEAR for own, other in zip(runs[1:], best[1:], strict=True))
 
 
 def timid(run: Run, pause_ns: int) -> bool:
