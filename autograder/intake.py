@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.channel import printable
 from autograder.repair import Unreadable, of_another_lab, of_this_lab, repaired
 
 MOST_OF_A_CELL, MOST_OF_ALL, MOST_CELLS = 100_000, 500_000, 1_500  # a lab has 60,000 characters in 50 cells
@@ -65,7 +66,7 @@ def _examine(folder: Path, lab: str, released: list[dict]) -> Submission:
 
 def _one_line(text: str) -> str:
     """``text`` on one line and without what no file can hold: it may quote a file's name."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return printable(text, len(text))
 
 
 def _notebooks(folder: Path, lab: str) -> list[Path]:

@@ -228,15 +228,26 @@ def _named(found: list[Received], known: dict[str, str]) -> dict[str, Received]:
 
 
 def _keep(folder: Path, files: dict[str, bytes], before: Path) -> bool:
-    """Write ``files`` as the submission in ``folder``; True when what lay there differs, which goes to a numbered folder."""
+    """Write ``files`` as the submission in ``folder``; True when what lay there differs, which goes to a numbered folder.
+
+    With an ``OSError`` what lay there stays, and nothing of ``files`` does.
+    """
     replaced = folder.is_dir()
     if replaced:
         if {path.relative_to(folder).as_posix(): path.read_bytes() for path in _files(folder)} == files:
             return False
         before.mkdir(parents=True, exist_ok=True)
+    fresh = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        write_files(fresh, files)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    if replaced:
         number = 1 + sum(path.is_dir() for path in before.iterdir())
         shutil.move(folder, before / str(number))
-    write_files(folder, files)
+    fresh.rename(folder)
     return replaced
 
 

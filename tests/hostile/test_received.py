@@ -133,11 +133,22 @@ def test_a_name_that_is_a_way_out_a_formula_or_too_long_becomes_a_plain_one(take
 
 
 def test_files_that_cannot_be_written_cost_their_owner_alone(taken):
-    _, students, said = taken(
-        ("ann/91-small.ipynb", "a"), ("eve/" + "ж" * 200 + ".txt", "e"), ("zoe/91-small.ipynb", "z")
+    files, students, said = taken(
+        ("ann/91-small.ipynb", "a"),
+        ("eve/91-small.ipynb", "e"),
+        ("eve/" + "ж" * 200 + ".txt", "e"),
+        ("zoe/91-small.ipynb", "z"),
     )
-    assert students == ["ann", "zoe"]
+    assert students == ["ann", "zoe"] and not any(name.startswith("eve/") for name in files)
     assert "everything of eve: it cannot be written" in " ".join(said)
+
+
+def test_what_lay_there_stays_where_the_new_files_cannot_be_written(taken):
+    taken(("eve/91-small.ipynb", "first"), ("ann/91-small.ipynb", "a"))
+    files, _, _ = taken(
+        ("eve/91-small.ipynb", "second"), ("eve/" + "ж" * 200, "x"), ("ann/91-small.ipynb", "a")
+    )
+    assert files == {"eve/91-small/91-small.ipynb": b"first", "ann/91-small/91-small.ipynb": b"a"}
 
 
 def test_three_whose_names_and_numbers_meet_stay_three(taken):
