@@ -10,15 +10,15 @@ from pathlib import Path
 
 from autograder import gradebook, intake, release
 from autograder.feedback import refusal_page, waits
-from autograder.frame import NbgraderFailed, open_nbgrader, release_feedback, run
-from autograder.grading import FOLDERS, Graded, Task, replace_folder
+from autograder.frame import NbgraderFailed, open_nbgrader, rehearse_feedback, release_feedback, run
+from autograder.grading import FOLDERS, Graded, Task, load, replace_folder
 from autograder.journal import Journal
 from autograder.notes import to_look_at
 from autograder.outcome import FAILED, GRADED, REFUSED, Outcome, read_summary, write_summary
 from autograder.places import COURSE_ID, Places
 from autograder.received import take
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
-from autograder.sandbox_warm import Warm, warm
+from autograder.sandbox_warm import warm
 from autograder.scratch import clear_left_over
 from autograder.tasks import Tasks
 from autograder.workers import Workers
@@ -54,10 +54,12 @@ class Batch:
         self.unsafe = bool(self.nbgrader.config.JudgedExecute.get("unsafe_no_sandbox"))
         if self.unsafe:
             progress(UNSAFE_NOTE)
-        elif self.workers.here:
-            warm()
         else:
-            Warm().close()  # each worker has one of its own
+            assert warm().way
+            if self.workers.scheduler:
+                warm().close()  # each worker has one of its own
+        load()  # it takes as long as what the warm process does meanwhile
+        rehearse_feedback(self.nbgrader, self.places.source(lab))
         self._prepare_release()
 
     def grade(
@@ -89,7 +91,8 @@ class Batch:
             if only is not None:
                 submissions = [submission for submission in submissions if submission.student == only]
             intake.report(submissions, self.progress)
-            outcomes = self._graded(submissions, lab, journal)
+            with self.nbgrader.gradebook as self._book:  # one a run: each compiles every question anew
+                outcomes = self._graded(submissions, lab, journal)
             self._export(outcomes, only)
             return outcomes
 
@@ -224,8 +227,8 @@ class Batch:
     def _read_grade(self, submission: intake.Submission) -> Outcome:
         """The marks of this run, out of the gradebook."""
         student = submission.student
-        with self.nbgrader.gradebook as gradebook:
-            entry = gradebook.find_submission(self.lab, student)
+        try:
+            entry = self._book.find_submission(self.lab, student)
             grades = [grade for notebook in entry.notebooks for grade in notebook.grades]
             unread = tuple(grade.name for grade in grades if waits(grade))
             points = {grade.name: grade.score for grade in grades if grade.name not in unread}
@@ -233,6 +236,8 @@ class Batch:
             most_unread = {g.name: g.max_score for g in grades if g.name in unread}
             late, penalty = entry.total_seconds_late / 3600, entry.late_submission_penalty
             score, most = max(0.0, entry.score - penalty), entry.max_score  # as nbgrader's export counts
+        finally:
+            self._book.db.rollback()  # the next one reads anew, and whoever writes need not wait
         notes = [f"repaired: {note}" for note in submission.notes]
         notes += [f"{name}: to be read by a person ({most_unread[name]:g} points)" for name in unread]
         notes += [f"{name}: the mark that a person gave stands" for name in read]

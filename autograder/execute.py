@@ -272,15 +272,17 @@ class JudgedExecute(CappedExecute):
 
     def _kernel_manager(self, scratch: Path):
         """The manager of a kernel that has not been started."""
+        if self._way != UNSAFE:
+            from autograder.sandbox_client import CappedClient, PromptManager
+            from autograder.sandbox_kernel import SandboxProvisioner
+
+            self.kernel_manager_class = PromptManager
         kernel = self.create_kernel_manager()
         kernel.connection_file = str(scratch / "kernel.json")
         if self._way == UNSAFE:
             if os.name == "posix":
                 kernel.transport = "ipc"  # sockets in a folder of our own; TCP ports are open to all here
             return kernel
-        from autograder.sandbox_client import CappedClient
-        from autograder.sandbox_kernel import SandboxProvisioner
-
         kernel.transport, kernel.client_factory = "ipc", CappedClient
         kernel.provisioner = SandboxProvisioner(
             kernel_id=scratch.name, kernel_spec=kernel.kernel_spec, parent=kernel

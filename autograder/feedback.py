@@ -4,10 +4,11 @@ import ast
 import builtins
 import html
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import final
 
-from jinja2 import BytecodeCache
+from jinja2 import BytecodeCache, pass_context
 from nbconvert.exporters import HTMLExporter, TemplateExporter
 from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
@@ -170,6 +171,29 @@ class NoteUnread(NbGraderPreprocessor):
         return nb, resources
 
 
+@final
+class Remembered:
+    """What pages before this one showed for a text: most cells are the release's, and the same for the whole class."""
+
+    def __init__(self, most: int = 500, longest: int = 20_000) -> None:
+        self._made: dict[tuple, str] = {}
+        self._most, self._longest = most, longest
+
+    def of(self, key: tuple, make: Callable[[], str]) -> str:
+        """What ``make`` made for ``key``, whose last part is the text."""
+        if key in self._made:
+            return self._made[key]
+        made = make()
+        if len(key[-1]) <= self._longest:
+            if len(self._made) == self._most:
+                self._made.clear()
+            self._made[key] = made
+        return made
+
+
+_MADE = Remembered()
+
+
 class FeedbackPage(HTMLExporter):
     """nbgrader's feedback page as one file that loads nothing and runs nothing.
 
@@ -188,7 +212,7 @@ class FeedbackPage(HTMLExporter):
         kept = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
         language = nb.metadata.get("language_info", {})
         lexer = language.get("pygments_lexer", language.get("name"))
-        self.register_filter("highlight_code", Highlight2HTML(pygments_lexer=lexer, parent=self))
+        self.register_filter("highlight_code", self._highlight(lexer))
         self.register_filter("filter_data_type", kept)
         page, resources = TemplateExporter.from_notebook_node(self, nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
@@ -200,6 +224,26 @@ class FeedbackPage(HTMLExporter):
         return page.replace("<head>", f"<head>\n{_POLICY}", 1).replace(
             "</head>", f"{_STYLE}</head>", 1
         ), resources
+
+    @pass_context
+    def markdown2html(self, context, source):
+        """As ``HTMLExporter``'s, from memory where it can be."""
+        cell = context.get("cell", {})
+        if cell.get("attachments"):
+            return super().markdown2html(context, source)
+        return _MADE.of(
+            ("markdown", source), lambda: super(FeedbackPage, self).markdown2html(context, source)
+        )
+
+    def _highlight(self, lexer: str | None) -> Callable[..., str]:
+        plain = Highlight2HTML(pygments_lexer=lexer, parent=self)
+
+        def highlight(source, language=None, metadata=None):
+            magic = (metadata or {}).get("magics_language")
+            key = ("code", lexer, language, magic, source)
+            return _MADE.of(key, lambda: plain(source, language, metadata))
+
+        return highlight
 
     def _create_environment(self):
         environment = super()._create_environment()

@@ -3,20 +3,30 @@
 nbgrader's own steps run in a course folder made for this one submission, which is gone afterwards.
 """
 
+import gc
+import importlib
 import os
 import shutil
+import sqlite3
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import final
+from unittest.mock import patch
 
-from autograder import gradebook
+from autograder import checks, gradebook
 from autograder.gradebook import Rows
+from autograder.places import Places
 from autograder.scratch import Scratch
 
 FOLDERS = ("autograded", "feedback")
+_NEEDED = ("nbgrader.converters", "IPython", "ipykernel.kernelspec")
+_NEEDED += tuple(f"autograder.{name}" for name in ("execute", "feedback", "frame", "judge", "restore"))
+_NEEDED += ("autograder.sandbox_client", "autograder.sandbox_kernel")
 MOST_FILES = 1_000  # beside a notebook; a lab hands out none
 
 
@@ -59,6 +69,18 @@ class Graded:
     log: str = ""
 
 
+def load() -> None:
+    """Import what ``grade_alone`` needs, before processes are forked that will all need it."""
+    from gpulab.startup import skip_slow_grammar
+
+    skip_slow_grammar()
+    for name in _NEEDED:
+        importlib.import_module(name)
+    checks.exercises()
+    gc.freeze()  # none of it will go, and looking through it took a tenth of a second now and then
+    gc.set_threshold(20_000)
+
+
 def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
     """``task`` graded, with its feedback page. Whatever goes wrong here is the result's ``fault``.
 
@@ -70,7 +92,7 @@ def grade_alone(task: Task, record: tuple[str, str] = ("", "")) -> Graded:
     from autograder.frame import NbgraderFailed, autograde, generate_feedback, open_nbgrader
 
     try:
-        with Scratch() as folder, _course_of(task, folder), not_waiting_for_the_disk():
+        with Scratch() as folder, _course_of(task, folder), one_engine():
             nbgrader = open_nbgrader(task.unsafe, record)
             autograde(nbgrader, task.lab, task.student)
             generate_feedback(nbgrader, task.lab, task.student)
@@ -112,19 +134,47 @@ def _course_of(task: Task, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def not_waiting_for_the_disk() -> Iterator[None]:
-    """Databases that nbgrader opens meanwhile may be lost with the machine; their folder is gone in a moment anyway."""
-    from sqlalchemy import event
-    from sqlalchemy.pool import Pool
+def one_engine() -> Iterator[None]:
+    """Meanwhile every gradebook that nbgrader opens is that of the course in force, over one engine of SQLAlchemy.
 
-    def hasten(connection, _) -> None:
-        connection.execute("PRAGMA synchronous=OFF")
+    nbgrader opens ten a submission, each with an engine of its own that looks whether all tables and the course
+    are there and compiles every question anew. And nobody waits for the disk: what is lost with the machine lies in a folder
+    that is gone in a moment anyway.
+    """
+    from nbgrader import api
 
-    event.listen(Pool, "connect", hasten)
+    engine = _engine()
+
+    def nothing(*_, **__) -> None:
+        """Not done: the slice has its tables and its course, and the connection is needed again."""
+
+    made = {
+        "create_engine": lambda url, **named: engine,
+        "inspect": lambda engine: SimpleNamespace(get_table_names=lambda: list(api.Base.metadata.tables)),
+    }
+    spared = ((api.Base.metadata, "create_all"), (api.Gradebook, "check_course"), (engine, "dispose"))
     try:
-        yield
+        with ExitStack() as meanwhile:
+            meanwhile.enter_context(patch.multiple(api, **made))
+            for owner, step in spared:
+                meanwhile.enter_context(patch.object(owner, step, nothing))
+            yield
     finally:
-        event.remove(Pool, "connect", hasten)
+        engine.dispose()
+
+
+@lru_cache(maxsize=1)
+def _engine():
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import QueuePool
+
+    def opened() -> sqlite3.Connection:
+        book = sqlite3.connect(Places.found().course / "gradebook.db", check_same_thread=False)
+        book.execute("PRAGMA synchronous=OFF")
+        book.execute("PRAGMA journal_mode=MEMORY")
+        return book
+
+    return create_engine("sqlite://", creator=opened, poolclass=QueuePool, future=True)
 
 
 def read_files(folder: Path, *, most: int | None = 50_000_000) -> dict[str, bytes]:

@@ -45,7 +45,7 @@ def read(submitted: Path, lab: str, released: list[dict] = ()) -> list[Submissio
 def mended(submission: Submission, released: list[dict]) -> bytes:
     """The notebook of an ``ok`` submission, repaired, as the bytes that are graded."""
     nb, _ = repaired(submission.path.read_bytes(), released)
-    return json.dumps(nb, indent=1, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n"
+    return json.dumps(nb, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n"
 
 
 def _examine(folder: Path, lab: str, released: list[dict]) -> Submission:

@@ -10,13 +10,26 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import final
+from typing import IO, final
 
 BEGUN, ENDED = "begun", "ended"
 
 
 class Busy(Exception):
     """Another command grades this lab now."""
+
+
+_HELD: set[IO] = set()
+
+
+def _let_go() -> None:
+    """In a process that was just forked: its copy of a lock would hold it for as long as it lives."""
+    for lock in _HELD:
+        lock.close()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 @final
@@ -40,7 +53,11 @@ class Journal:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise Busy(f"another command grades {file.stem} now; wait for it, or stop it first") from None
-            yield cls(file)
+            _HELD.add(lock)
+            try:
+                yield cls(file)
+            finally:
+                _HELD.discard(lock)
 
     def done(self, student: str, key: str) -> bool:
         """Has this very submission been graded to its end?"""

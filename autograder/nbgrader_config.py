@@ -60,19 +60,18 @@ c.GenerateAssignment.preprocessors = [
 ]
 c.GenerateAssignment.post_convert_hook = "autograder.release.finish"
 
-# Grading.
+# Grading. No CheckCellMetadata: RestoreCells takes the metadata from the gradebook, where checked ones were saved.
+c.Exporter.optimistic_validation = True  # the notebook is checked after the last step, not after each
 c.Autograde.sanitize_preprocessors = [
     "autograder.restore.RestoreCells",  # in the place of ClearOutput and DeduplicateIds, and first
     "nbgrader.preprocessors.OverwriteKernelspec",
     "nbgrader.preprocessors.OverwriteCells",
-    "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.Autograde.autograde_preprocessors = [
     "autograder.execute.JudgedExecute",  # in the place of Execute
     "nbgrader.preprocessors.LimitOutput",
     "nbgrader.preprocessors.SaveAutoGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
-    "nbgrader.preprocessors.CheckCellMetadata",
 ]
 
 # Feedback.

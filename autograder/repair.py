@@ -13,6 +13,9 @@ _MARKS = re.compile(
 )
 
 
+_MANY = 5_000_000  # characters of output that are worth a word
+
+
 class Unreadable(Exception):
     """This cannot be graded as a notebook; the text says why."""
 
@@ -31,7 +34,7 @@ def repaired(content: bytes, released: list[dict]) -> tuple[dict, list[str]]:
     nb = _parsed(text)
     nb, upgraded = _upgraded(nb, text)
     notes += upgraded
-    notes += _tidied(nb)
+    notes += _tidied(nb, len(text))
     notes += _named_again(nb["cells"], released)
     return nb, notes
 
@@ -81,8 +84,8 @@ def _upgraded(nb: object, text: str) -> tuple[dict, list[str]]:
     return json.loads(json.dumps(made)), ["nbformat 3 converted to 4"]
 
 
-def _tidied(nb: dict) -> list[str]:
-    """Line endings, ids, states of widgets and outputs; the cells must be cells."""
+def _tidied(nb: dict, length: int) -> list[str]:
+    """Line endings, ids, states of widgets and outputs; the cells must be cells. ``length``: of the file's text."""
     if not isinstance(nb.get("metadata"), dict) or not isinstance(nb.get("cells"), list):
         raise Unreadable("is JSON but not a notebook: it has no list of cells, or no metadata")
     notes, lines, characters = [], 0, 0
@@ -94,11 +97,11 @@ def _tidied(nb: dict) -> list[str]:
         lines += "\r" in source
         cell["source"] = source.replace("\r\n", "\n").replace("\r", "\n")
         if cell["cell_type"] == "code":
-            characters += _characters(cell.get("outputs"))
+            characters += _characters(cell.get("outputs")) if length > _MANY else 0
             cell["outputs"], cell["execution_count"] = [], None
     if lines:
         notes.append(f"line endings of {lines} cells made plain")
-    if characters > 5_000_000:
+    if characters > _MANY:
         notes.append(f"{characters:,} characters of stored output left out")
     if nb["metadata"].pop("widgets", None) is not None:
         notes.append("stored state of widgets left out")

@@ -7,10 +7,21 @@ from queue import Empty
 import zmq
 import zmq.asyncio
 from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.manager import AsyncKernelManager
 
 MESSAGE_BYTES = 48 * 2**20  # 40 MB printed at once are one message, and an honest mess
 MESSAGES = 32  # that wait to be read; the rest wait in the kernel, at its own cost
 _REPLY_SECONDS, _PUBLISHED_SECONDS = 1.0, 0.1
+
+
+class PromptManager(AsyncKernelManager):
+    """A manager that does not sleep.
+
+    jupyter_client adds a hundredth of a second to each start and each end, "to ensure tests can capture the state".
+    """
+
+    start_kernel = AsyncKernelManager._async_start_kernel.__wrapped__
+    shutdown_kernel = AsyncKernelManager._async_shutdown_kernel.__wrapped__
 
 
 class CappedClient(AsyncKernelClient):

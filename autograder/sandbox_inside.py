@@ -10,9 +10,21 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 CONNECTION = "/tmp/kernel.json"
 _WARM = ("ipykernel.kernelapp", "ipykernel.zmqshell", "altair", "ipywidgets", "numpy", "gpulab.report.charts")
+_WARM += (  # what a kernel imports while it starts: two thirds of the time that this takes
+    *("ipykernel.debugger", "IPython.core.completerlib", "IPython.core.debugger", "IPython.core.oinspect"),
+    *(
+        "IPython.extensions.storemagic",
+        "numpy.random",
+        "sqlite3",
+        "tornado.platform.asyncio",
+        "encodings.idna",
+    ),
+)
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
@@ -21,14 +33,16 @@ def warm() -> None:
     from gpulab.startup import skip_slow_grammar
 
     skip_slow_grammar()
+    sys.modules["debugpy"] = None  # optional to ipykernel, and nobody debugs here
+    gc.disable()
     from autograder import checks, learner  # noqa: F401
 
     checks.exercises()  # what `puzzle` and `watch` would import first; no reference is among it
     for name in _WARM:
         if importlib.util.find_spec(name.split(".")[0]):  # altair comes with the extra [lab]
             importlib.import_module(name)
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def run(request: dict, listening: list[int], up: Callable[[], None]) -> None:
@@ -39,6 +53,7 @@ def run(request: dict, listening: list[int], up: Callable[[], None]) -> None:
     _begin_anew(request["environment"])
     os.sched_setaffinity(0, request["cpus"])  # the judge's: an ask costs a quarter on one core
     import zmq
+    from ipykernel import ipkernel
     from ipykernel.heartbeat import Heartbeat
     from ipykernel.kernelapp import IPKernelApp
 
@@ -60,7 +75,10 @@ def run(request: dict, listening: list[int], up: Callable[[], None]) -> None:
 
     Path(CONNECTION).write_text(json.dumps(request["connection"]))
     app = SandboxedKernelApp.instance()
-    app.initialize(["-f", CONNECTION, *request["arguments"]])
+    # For its debugger ipykernel asks each module for its file: two thousand pages of memory, copied one by one.
+    few = SimpleNamespace(**vars(sys) | {"modules": {}})
+    with patch.object(ipkernel, "sys", few):
+        app.initialize(["-f", CONNECTION, *request["arguments"]])
     app.shell.ask_exit = lambda: None  # an exit() that was left over would end it, some cells later
     up()
     app.start()

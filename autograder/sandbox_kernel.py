@@ -21,8 +21,9 @@ from jupyter_core.paths import jupyter_runtime_dir
 
 from autograder.sandbox import JUDGE, WAYS, Limits, SandboxFailed
 from autograder.sandbox_inside import CHANNELS
-from autograder.sandbox_warm import OWN, TAKEN, forget_warm, warm
+from autograder.sandbox_warm import OWN, TAKEN, warm
 
+_END_SECONDS = 1.0
 _LONGEST_PATH = 107  # bytes, unix(7)
 
 
@@ -103,7 +104,7 @@ class SandboxProvisioner(LocalProvisioner):
         try:
             return warm(self.ways).launch(request, listening)
         except OSError:  # somebody has ended it since: once more with a new one
-            forget_warm(self.ways)
+            warm(self.ways).close()
             try:
                 return warm(self.ways).launch(request, listening)
             except OSError as failure:
@@ -126,10 +127,19 @@ class SandboxProvisioner(LocalProvisioner):
             self._signal(signal.SIGKILL)  # where the warm process went first
         return self.exit_code
 
+    async def _gone(self) -> None:
+        loop = asyncio.get_running_loop()
+        while await self.poll() is None:
+            told = loop.create_future()
+            loop.add_reader(self._line, lambda told=told: told.done() or told.set_result(None))
+            try:
+                await told
+            finally:
+                loop.remove_reader(self._line)
+
     async def wait(self) -> int | None:
         """The exit code, once the kernel and everything it has started are gone."""
-        while await self.poll() is None:
-            await asyncio.sleep(0.005)
+        await self._gone()
         self._release()
         return self.exit_code
 
@@ -142,8 +152,13 @@ class SandboxProvisioner(LocalProvisioner):
         self._signal(signum)
 
     async def kill(self, restart: bool = False) -> None:
-        """End the kernel, and with it everything in its pid namespace."""
+        """End the kernel, and with it everything in its pid namespace.
+
+        It is gone when this returns, as a rule: jupyter_client looks again only after a tenth of a second.
+        """
         self._end()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._gone(), _END_SECONDS)
 
     async def terminate(self, restart: bool = False) -> None:
         """As ``kill``: nothing that a learner's code does at its end is waited for."""

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property
 from typing import final
 
 from autograder.sandbox import NAMESPACES, NOTEBOOK, WAYS, NoSandbox, SandboxFailed, why_not_here, why_refused
@@ -21,9 +21,16 @@ OWN |= {"HOME": NOTEBOOK, "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bi
 """What is set for the warm process and for each kernel."""
 
 
+_KEPT: dict[tuple[str, ...], "Warm"] = {}
+
+
 @final
 class Warm:
-    """The warm process of this one, and the way into a sandbox that it has found."""
+    """The warm process of this one, and the way into a sandbox that it has found.
+
+    Raises:
+        NoSandbox: there is none on such a system. Whatever else stands in the way is told by ``way``.
+    """
 
     def __init__(self, ways: tuple[str, ...] = WAYS) -> None:
         reason = why_not_here()
@@ -38,8 +45,12 @@ class Warm:
             self.pid = os.posix_spawn(sys.executable, command, environment, file_actions=as_input)
         self._control = ours
         ours.settimeout(_WARM_SECONDS)
+
+    @cached_property
+    def _hello(self) -> dict:
+        """What it says when it has found a way, before its imports, which take half a second."""
         try:
-            hello = json.loads(ours.recv(65536) or b"{}")
+            hello = json.loads(self._control.recv(65536) or b"{}")
         except OSError:
             hello = {}
         if "way" not in hello:
@@ -47,15 +58,21 @@ class Warm:
             raise SandboxFailed(
                 "the warm process of the sandbox ended while it was starting; its own words stand above"
             )
-        self.way, self.landlock = hello["way"], hello["landlock"]
-        if not self.way:
+        if not hello["way"]:
             self.close()
             raise NoSandbox(why_refused(hello["reasons"]))
+        return hello
+
+    @property
+    def way(self) -> str:
+        """The way into a sandbox that it has found. Raises ``NoSandbox``, ``SandboxFailed``."""
+        return self._hello["way"]
 
     @property
     def told(self) -> str:
         """The way and the walls, in a line."""
-        landlock = f"Landlock {self.landlock}" if self.landlock else "no Landlock (Linux 5.13 has it)"
+        version = self._hello["landlock"]
+        landlock = f"Landlock {version}" if version else "no Landlock (Linux 5.13 has it)"
         who = "nobody" if os.geteuid() == 0 and self.way == NAMESPACES else "you, without your rights"
         return f"Learners' code is shut in by {self.way}, {landlock}; outside it counts as {who}."
 
@@ -86,7 +103,9 @@ class Warm:
         return line, said["started"], descriptors[0], said["left_out"]
 
     def close(self) -> None:
-        """End the warm process and every kernel it has started."""
+        """End the warm process and every kernel it has started; ``warm()`` starts another."""
+        for ways in [ways for ways, kept in _KEPT.items() if kept is self]:
+            del _KEPT[ways]
         self._control.close()
         with suppress(OSError):
             os.waitpid(self.pid, 0)
@@ -96,17 +115,11 @@ class Warm:
             self._control.close()  # the warm process ends when it hears of it
 
 
-@lru_cache(maxsize=2)
-def _warm(pid: int, ways: tuple[str, ...]) -> Warm:
-    return Warm(ways)
-
-
 def warm(ways: tuple[str, ...] = WAYS) -> Warm:
-    """The warm process of this process, started when first asked for. Raises ``NoSandbox``, ``SandboxFailed``."""
-    return _warm(os.getpid(), ways)  # a forked worker needs one of its own
+    """The warm process of this process, started when first asked for. Raises ``NoSandbox``.
 
-
-def forget_warm(ways: tuple[str, ...] = WAYS) -> None:
-    """End the warm process; the next ``warm()`` starts another."""
-    warm(ways).close()
-    _warm.cache_clear()
+    A process that was forked from this one asks the same: each request brings a socket of its own for the answer.
+    """
+    if ways not in _KEPT:
+        _KEPT[ways] = Warm(ways)
+    return _KEPT[ways]

@@ -50,9 +50,9 @@ def main() -> None:
     system.adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the process that grades
     way, reasons = find_way(sys.argv[1:])
-    if way == NAMESPACES:
-        sandbox_inside.warm()
     control.send(json.dumps({"way": way, "reasons": reasons, "landlock": system.landlock_abi()}).encode())
+    if way == NAMESPACES:
+        sandbox_inside.warm()  # the first request waits for it, and whoever asks has things to do before that
     if way:
         serve(control, way)
 

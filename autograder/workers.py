@@ -4,11 +4,13 @@ A worker that dies takes nobody's mark with it: what it had in hand is done agai
 submission that kills workers is found and the others go on.
 """
 
+import contextvars
 import ctypes
 import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -16,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import final
 
-from autograder.grading import Graded, Task, grade_alone
+from autograder.grading import Graded, Task, grade_alone, load
 
 ATTEMPTS = 2
 """How often a submission is tried when *we* fail; a learner's failure is a mark and no reason to try again."""
@@ -91,7 +93,8 @@ class Workers:
             if task is None:
                 return True
             try:
-                pending[executor.submit(self._play, task)] = (task, *tries)
+                handed = (self._play, task) if self.scheduler else (_apart, self._play, task)
+                pending[executor.submit(*handed)] = (task, *tries)
             except BrokenProcessPool:
                 again.appendleft((task, *tries))
                 return False
@@ -142,8 +145,14 @@ def on_one_core() -> Iterator[None]:
 
 
 def _processes(count: int) -> Executor:
-    """Fresh processes, each on a core of its own where there are enough: judge and kernel share a core (README)."""
-    context = multiprocessing.get_context("spawn")
+    """Processes of our own, each on a core of its own where there are enough: judge and kernel share a core (README).
+
+    Where this thread is the only one, they are forked: nothing is imported anew, and one warm process serves them all.
+    """
+    forked = sys.platform == "linux" and threading.active_count() == 1
+    if forked:
+        load()
+    context = multiprocessing.get_context("fork" if forked else "spawn")
     return ProcessPoolExecutor(
         count, context, initializer=_settle, initargs=(os.getpid(), context.Value("i", 0))
     )
@@ -189,6 +198,14 @@ class _Cluster(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._executor.shutdown(wait=wait)
         self._client.close()
+
+
+_APART = contextvars.Context()
+
+
+def _apart(play: Callable[[Task], Graded], task: Task) -> Graded:
+    """``task`` played where an event loop of the process that this one was forked from is not seen."""
+    return _APART.run(play, task)
 
 
 def _told(wrong: BaseException) -> str:

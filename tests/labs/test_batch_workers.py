@@ -191,6 +191,25 @@ def apart(built):
         yield start, scratch, played
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
+def test_two_workers_are_forked_and_share_one_warm_process(built, undisturbed, apart):
+    start, _, played = apart
+    wanted = hand_in(built, 4)
+    start_over(built)
+    running, kinds = start(), {}
+    while running.poll() is None:
+        for pid in tree(running.pid)[1:]:
+            with suppress(OSError):
+                parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                told = Path(f"/proc/{pid}/cmdline").read_text()
+                kinds[pid] = (parent == running.pid, "sandbox_zygote" in told, "counted_grade" in told)
+        time.sleep(0.02)
+    assert (running.returncode, marks(built)) == (0, wanted)
+    assert Counter(played.read_text().split()) == Counter(dict.fromkeys(wanted, 1))
+    direct = Counter(kind[1:] for kind in kinds.values() if kind[0])
+    assert direct == {(True, False): 1, (False, True): 2}, kinds  # one warm process, two workers like the command
+
+
 def kill_one(running: subprocess.Popen, journal: Path, lines: int, draw: random.Random) -> str:
     """``kill -9`` of one process of the run, a moment after the journal has so many lines; which one that was."""
     while running.poll() is None and lines > (journal.read_text().count("\n") if journal.is_file() else 0):

@@ -1,18 +1,21 @@
 """The page a learner gets back: as nbconvert makes it, without the second look that takes longer than the page."""
 
+import os
 import re
 import sqlite3
+import sys
 from pathlib import Path
 
 import nbformat
 from bs4 import BeautifulSoup
 from nbconvert.exporters import HTMLExporter
-from nbformat.v4 import new_code_cell, new_output
-from sqlalchemy import create_engine, text
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbgrader.api import Gradebook
+from sqlalchemy import text
 
 from autograder import feedback
 from autograder.verdict import Feedback, Score
-from autograder.grading import not_waiting_for_the_disk
+from autograder.grading import one_engine
 
 ROOT = Path(__file__).parents[2]
 PLAIN = new_code_cell("x", outputs=[new_output("display_data", {"text/html": '<img src="data:image/png,x">'})])
@@ -62,12 +65,56 @@ def test_a_template_is_compiled_once_a_process_however_many_pages_are_made():
     assert kept._code == code and feedback._compiled() is kept
 
 
-def test_only_databases_opened_meanwhile_do_not_wait_for_the_disk(tmp_path):
-    def waits(name: str) -> int:
-        with create_engine(f"sqlite:///{tmp_path / name}").connect() as connection:
+def test_what_is_the_same_for_the_whole_class_is_drawn_once_and_nothing_else_is_taken_for_it(monkeypatch):
+    kept = feedback.Remembered(most=3, longest=40)
+    monkeypatch.setattr(feedback, "_MADE", kept)
+    code, words, long = new_code_cell("x = 1"), new_markdown_cell("# Words"), new_code_cell("x = 1  " + "#" * 40)
+    shown = new_markdown_cell("![](attachment:a.png)", attachments={"a.png": {"image/png": "AAAA"}})
+
+    def page(*cells, language: str = "python") -> str:
+        nb = nbformat.v4.new_notebook(cells=list(cells), metadata={"language_info": {"name": language}})
+        return feedback.FeedbackPage().from_notebook_node(nb)[0]
+
+    first = page(code, words, long, shown)
+    assert {key[-1] for key in kept._made} == {"x = 1", "# Words"}
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(feedback.Highlight2HTML, "__call__", None)  # nobody is asked again
+        assert "hl-python" in page(code, words)
+    assert "hl-r" in page(code, language="r") and "hl-r" not in page(code)
+    assert "data:image/png;base64,AAAA" in first
+    other = shown | {"attachments": {"a.png": {"image/png": "BBBB"}}}
+    assert "data:image/png;base64,BBBB" in page(nbformat.from_dict(other))
+
+
+def test_what_is_remembered_never_grows_beyond_its_bound():
+    kept, asked = feedback.Remembered(most=2, longest=3), []
+    for text in ("a", "a", "b", "c", "a", "long", "long"):
+        assert kept.of(("code", text), lambda text=text: asked.append(text) or text.upper()) == text.upper()
+        assert len(kept._made) <= 2
+    assert asked == ["a", "b", "c", "a", "long", "long"]
+
+
+def test_gradebooks_opened_meanwhile_share_an_engine_and_do_not_wait_for_the_disk(tmp_path, monkeypatch):
+    def waits(gradebook: Gradebook) -> int:
+        with gradebook.engine.connect() as connection:
             return connection.execute(text("PRAGMA synchronous")).scalar()
 
     usual = sqlite3.connect(":memory:").execute("PRAGMA synchronous").fetchone()[0]
-    with not_waiting_for_the_disk():
-        assert waits("a") == 0
-    assert waits("b") == usual != 0
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # nbgrader calls alembic
+    engines = []
+    for course in ("a", "b"):
+        monkeypatch.setenv("GPULAB_COURSE", str(tmp_path / course))
+        (tmp_path / course).mkdir()
+        url = f"sqlite:///{tmp_path / course / 'gradebook.db'}"
+        with Gradebook(url) as before:
+            before.add_student(course)
+        with one_engine():
+            for _ in range(2):
+                with Gradebook(url) as meanwhile:
+                    assert [one.id for one in meanwhile.students] == [course]
+                    engines.append(meanwhile.engine)
+                    assert waits(meanwhile) == 0
+        with Gradebook(url) as after:
+            assert (waits(after), after.engine in engines) == (usual, False) and usual != 0
+    assert len(set(map(id, engines))) == 1
+    assert not list(tmp_path.rglob("gradebook.db-journal"))

@@ -4,6 +4,9 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -13,6 +16,8 @@ from autograder import workers
 from autograder.grading import Graded, Task
 from autograder.journal import Busy, Journal, digest
 from autograder.workers import ATTEMPTS, Workers
+
+REPO = Path(__file__).parents[2]
 
 
 def tasks(*students: str, folder: Path = Path()) -> list[Task]:
@@ -182,6 +187,60 @@ def test_two_commands_do_not_grade_one_lab_at_a_time(tmp_path):
         pass
     with Journal.held(tmp_path / "91-other.jsonl"), Journal.held(tmp_path / "90-tiny.jsonl"):
         pass
+
+
+def in_a_process_without_threads(source: str, folder: Path) -> str:
+    """What ``source`` prints in a process of its own: pytest's own may have threads, and is not forked then."""
+    head = f"import os, sys\nsys.path.insert(0, {str(REPO)!r})\nos.chdir({str(folder)!r})\n"
+    command = [sys.executable, "-c", head + textwrap.dedent(source)]
+    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
+def test_a_forked_process_does_not_hold_the_lab_when_the_command_has_ended(tmp_path):
+    told = in_a_process_without_threads(
+        """
+        import signal, time
+        from pathlib import Path
+        from autograder.journal import Journal
+        with Journal.held(Path("90-tiny.jsonl")):
+            lives = os.fork()
+            if lives == 0:
+                time.sleep(30)
+                os._exit(0)
+            time.sleep(0.1)
+        with Journal.held(Path("90-tiny.jsonl")):
+            print("held again")
+        os.kill(lives, signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert told == "held again\n"
+
+
+def loops(task: Task) -> Graded:
+    """Whether the event loop here is one that came with the fork; and that this process is a fork."""
+    from jupyter_core.utils import ensure_event_loop
+
+    return Graded(task.student, log=f"{hasattr(ensure_event_loop(), 'of_the_parent')} {workers.FORKED}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
+def test_a_forked_worker_has_an_event_loop_of_its_own(tmp_path):
+    told = in_a_process_without_threads(
+        """
+        from jupyter_core.utils import ensure_event_loop
+        from autograder import workers
+        from tests.rooms import test_workers
+        ensure_event_loop().of_the_parent = workers.FORKED = True
+        for one in workers.Workers(2, play=test_workers.loops).graded(test_workers.tasks("ann", "bob", "cid")):
+            print(one.fault or one.log)
+        """,
+        tmp_path,
+    )
+    assert told == "False True\n" * 3
 
 
 def test_a_digest_tells_apart_what_is_cut_in_other_places():
