@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -167,6 +168,7 @@ def _end(executor: Executor) -> None:
 def _settle(parent: int, counter) -> None:
     """A new worker ends with its parent, leaves Ctrl-C to it, and takes the next core."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")  # what was wrong with a notebook, intake has told
     if sys.platform != "linux":
         return
     ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
