@@ -54,13 +54,11 @@ class Batch:
         self.unsafe = bool(self.nbgrader.config.JudgedExecute.get("unsafe_no_sandbox"))
         if self.unsafe:
             progress(UNSAFE_NOTE)
-        else:
-            assert warm().way
-            if self.workers.scheduler:
-                warm().close()  # each worker has one of its own
+        elif warm().way and self.workers.scheduler:
+            warm().close()  # each worker has one of its own
         load()  # it takes as long as what the warm process does meanwhile
-        rehearse_feedback(self.nbgrader, self.places.source(lab))
         self._prepare_release()
+        rehearse_feedback(self.nbgrader, self.places.course / "release" / lab / f"{lab}.ipynb")
 
     def grade(
         self, *, collect: bool = True, only: str | None = None, source: Path | None = None

@@ -76,7 +76,7 @@ def generate_feedback(nbgrader, lab: str, student: str) -> str:
 
 
 def rehearse_feedback(nbgrader, notebook: Path) -> None:
-    """Make a page of the source ``notebook`` and throw it away: the pages after it are made in a third of the time.
+    """Make a page of the released ``notebook`` and throw it away: those after it are made in a third of the time.
 
     Their templates are compiled then, and the cells that are the same for the whole class have been drawn once.
     """

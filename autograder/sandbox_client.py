@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from queue import Empty
 
 import zmq
@@ -14,14 +15,18 @@ MESSAGES = 32  # that wait to be read; the rest wait in the kernel, at its own c
 _REPLY_SECONDS, _PUBLISHED_SECONDS = 1.0, 0.1
 
 
+def _undecorated(method: Callable) -> Callable:
+    return getattr(method, "__wrapped__", method)
+
+
 class PromptManager(AsyncKernelManager):
     """A manager that does not sleep.
 
     jupyter_client adds a hundredth of a second to each start and each end, "to ensure tests can capture the state".
     """
 
-    start_kernel = AsyncKernelManager._async_start_kernel.__wrapped__
-    shutdown_kernel = AsyncKernelManager._async_shutdown_kernel.__wrapped__
+    start_kernel = _undecorated(AsyncKernelManager._async_start_kernel)
+    shutdown_kernel = _undecorated(AsyncKernelManager._async_shutdown_kernel)
 
 
 class CappedClient(AsyncKernelClient):

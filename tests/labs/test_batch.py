@@ -139,6 +139,13 @@ def test_a_source_changed_after_the_release_is_spoken_of_and_grading_goes_by_the
     code, said, rows = grade("--only", "dan")
     assert "the source has changed since the release" in said
     assert (code, rows["dan"]["status"]) == (0, "graded")
+    saved = built.source.read_bytes()
+    built.source.write_text('{"cells": [ half of one, while it is edited')
+    try:
+        code, said, rows = grade("--only", "dan")
+    finally:
+        built.source.write_bytes(saved)
+    assert (code, rows["dan"]["status"], "grading goes by the release" in said) == (0, "graded", True)
 
 
 def test_cells_run_under_our_execute_and_not_nbgraders_own(built, grade, monkeypatch):
