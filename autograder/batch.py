@@ -118,17 +118,21 @@ class Batch:
             else:
                 todo.append(one)
         known = len(outcomes)
+        if self.force:  # cut off, a later run without --force then goes on with those that are left
+            journal.forget([one.student for one in todo])
 
         def tasks() -> Iterator[Task]:
             for one in todo:
                 journal.begin(one.student, keys[one.student])
                 yield lab.task(one)
 
+        self._book.engine.dispose()  # no open database goes into a forked process
         for result in self.workers.graded(tasks()):
             one = handed_in[result.student]
-            note(self._told_of(one, lambda s=one, r=result: self._store(s, r)))
-            if outcomes[result.student].status == GRADED:
+            outcome = self._told_of(one, lambda s=one, r=result: self._store(s, r))
+            if outcome.status == GRADED:
                 journal.end(result.student, keys[result.student])
+            note(outcome)  # what has been told as graded is kept
         return [outcomes[submission.student] for submission in submissions]
 
     def _told_of(self, submission: intake.Submission, make: Callable[[], Outcome]) -> Outcome:

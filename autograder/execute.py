@@ -15,7 +15,7 @@ from traitlets import Bool, Dict, Float, List, Tuple, Unicode
 from autograder.better import counted
 from autograder.capped import CappedExecute
 from autograder.channel import printable
-from autograder.feedback import SEEN, outputs_of
+from autograder.feedback import SEEN, TOO_LONG, outputs_of
 from autograder.notebooks import graded_exercise
 from autograder.places import Places
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE, WAYS, Limits, SandboxFailed
@@ -227,8 +227,12 @@ class JudgedExecute(CappedExecute):
     def _tell_limits(self, cell) -> None:
         """Say below an exception that comes of a limit which limit that is."""
         errors = [output for output in cell.outputs if output.output_type == "error"]
-        told = [Limits(**self.limits).told(error.ename, error.evalue) for error in errors]
-        if self._way != UNSAFE and any(told):
+        walls = Limits(**self.limits) if self._way != UNSAFE else None
+        told = [walls.told(error.ename, error.evalue) for error in errors if walls]
+        told += [
+            f"It went on after {self.timeout} s, and was stopped." for e in errors if e.ename == TOO_LONG
+        ]
+        if any(told):
             self._limit = " ".join(dict.fromkeys(filter(None, told)))
             cell.outputs.append(new_output("stream", name="stdout", text=self._limit + "\n"))
 

@@ -20,11 +20,12 @@ from traitlets import List
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
 
 _MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
+_FONTS = re.compile(r"@font-face\s*\{[^{}]*\}")  # of nbgrader's style sheet; no such files come with a page
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'; base-uri 'none'\">"
 )
-_STYLE = "<style>.jp-OutputArea-output pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style>\n"
+_STYLE = "<style>.jp-OutputArea-output pre, .output_area pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style>\n"
 
 
 def outputs_of(score, points: float, note: str = "", grade: float | None = None) -> list:
@@ -69,6 +70,8 @@ def _whole(text: str) -> str:
 
 SEEN = "graded-inputs-seen"
 """Tag of a cell that ran when the learner's code had been asked about graded inputs."""
+TOO_LONG = "CellTimeoutError"
+"""The kind of the error that nbgrader adds to a cell that was interrupted because it went on for too long."""
 _LEFT_OUT = "What this cell showed is left out here: by then your code had seen inputs that are graded."
 
 
@@ -111,6 +114,8 @@ class HideGradedInputs(NbGraderPreprocessor):
         kinds = [output.ename for output in outputs if output.output_type == "error"]
         named = [kind for kind in kinds if kind in _KINDS]  # few: a name that is chosen says something, too
         ended = f"\nIt ended with {named[0] if named else 'an exception'}." if kinds else ""
+        if TOO_LONG in kinds:
+            ended = "\nIt went on for longer than a cell may when it is graded, and was stopped."
         if named and issubclass(getattr(builtins, named[0]), SyntaxError):
             ended += _misspelt(cell.source)
         cell.outputs = [new_output("stream", name="stdout", text=f"{_LEFT_OUT}{ended}\n")]
@@ -217,7 +222,9 @@ class FeedbackPage(HTMLExporter):
         page, resources = TemplateExporter.from_notebook_node(self, nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
         head, body, rest = page.partition("<body")
-        page = head + body + _META.sub("&lt;meta", rest)  # it could send whoever reads to another page
+        page = (
+            _FONTS.sub("", head) + body + _META.sub("&lt;meta", rest)
+        )  # it could send whoever reads to another page
         page = _unread(named(reachable(page)), resources.get("nbgrader", {}).get("unread", {}))
         if nb.metadata.get("gpulab", {}).get("sandbox") == UNSAFE:
             page = re.sub(r"<body[^>]*>", rf"\g<0>\n<p><strong>{UNSAFE_NOTE}</strong></p>", page, count=1)
@@ -239,8 +246,9 @@ class FeedbackPage(HTMLExporter):
         plain = Highlight2HTML(pygments_lexer=lexer, parent=self)
 
         def highlight(source, language=None, metadata=None):
-            magic = (metadata or {}).get("magics_language")
-            key = ("code", lexer, language, magic, source)
+            if "magics_language" in (metadata or {}):  # whatever a learner's own cell says there
+                return plain(source, language, metadata)
+            key = ("code", lexer, language, source)
             return _MADE.of(key, lambda: plain(source, language, metadata))
 
         return highlight

@@ -72,6 +72,12 @@ class Journal:
         self._keys[student] = key
         self._write({"student": student, "key": key, "state": ENDED})
 
+    def forget(self, students: list[str]) -> None:
+        """Note that these are to be graded again, whatever is known of them."""
+        for student in students:
+            self._keys.pop(student, None)
+        self._write(*({"student": student, "key": "", "state": BEGUN} for student in students))
+
     def _read(self, line: str) -> None:
         try:
             noted = json.loads(line)
@@ -82,11 +88,11 @@ class Journal:
         except (ValueError, KeyError, TypeError):
             return  # a line that was cut off
 
-    def _write(self, noted: dict) -> None:
+    def _write(self, *noted: dict) -> None:
         with open(self.file, "a+b") as out:
             if out.tell() and not _ends_a_line(out):
                 out.write(b"\n")
-            out.write(json.dumps(noted).encode() + b"\n")
+            out.write(b"".join(json.dumps(one).encode() + b"\n" for one in noted))
             out.flush()
             os.fsync(out.fileno())
 

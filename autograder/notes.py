@@ -2,6 +2,8 @@
 
 import re
 
+from autograder.feedback import TOO_LONG
+
 _UNHEARD = {
     "no-code": "its code did not run",
     "too-long": "did not come to an end",
@@ -10,7 +12,7 @@ _UNHEARD = {
 
 
 def to_look_at(cells: list[dict], student: str) -> list[str]:
-    """A line for each exercise whose code could not be judged, and one for another learner's name, in graded ``cells``."""
+    """In graded ``cells``: each exercise whose code could not be judged, cells that were stopped, another learner's name."""
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     marks = [output.get("metadata", {}).get("gpulab", {}) for output in outputs]
     unheard = [
@@ -18,6 +20,8 @@ def to_look_at(cells: list[dict], student: str) -> list[str]:
     ]
     typed = {mark["typed_name"] for mark in marks if isinstance(mark.get("typed_name"), str)} - {""}
     others = sorted(name for name in typed if not _may_be(name, student))
+    long = sum(any(one.get("ename") == TOO_LONG for one in cell.get("outputs", [])) for cell in cells)
+    unheard += [f"{long} cell{'s' * (long != 1)} went on for too long"] if long else []
     return unheard + ([f"answers were given under the name {', '.join(others)}"] if others else [])
 
 

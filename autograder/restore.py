@@ -101,6 +101,8 @@ def _rewrite_metadata(nb, released: dict[str, dict]) -> set[str]:
         if isinstance(name, str) and name in released and name not in present:
             # Nothing else stays: a tag can keep a check from running, and a check without output has full marks.
             cell.metadata = NotebookNode(nbgrader=dict(released[name]))
+            if released[name]["cell_type"] == "code":
+                cell.pop("attachments", None)  # of a text in its place; nbgrader changes the type and no more
             present.add(name)
     return present
 

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def _try_namespaces() -> str:
 def serve(control: socket.socket, way: str) -> None:
     """Start kernels and watch them until the other end of ``control`` closes."""
     running: dict[int, Running] = {}
-    parent = os.getppid()
+    parent, looked = os.getppid(), time.monotonic()
     while os.getppid() == parent:
         waiting = select.poll()
         for number in [control.fileno(), *running, *(one.line.fileno() for one in running.values())]:
@@ -99,10 +100,12 @@ def serve(control: socket.socket, way: str) -> None:
                 _tell_end(running.pop(pidfd))
             elif one.line.fileno() in ready:
                 _kill(one, "asked")
-            elif not ready:
+        if time.monotonic() - looked > _WATCH_MS / 1000:  # by the clock: others start and end all the time
+            for one in running.values():
                 reason = overrun(one.pid, one.limits)
                 if reason:
                     _kill(one, reason)
+            looked = time.monotonic()
         if control.fileno() in ready and not _take(control, way, running):
             break
     for one in running.values():

@@ -66,7 +66,9 @@ class Workers:
                     return
                 done = wait(pending, return_when=FIRST_COMPLETED)[0] if whole else ()
                 if not whole or any(isinstance(one.exception(), BrokenProcessPool) for one in done):
-                    executor.shutdown(wait=False, cancel_futures=True)
+                    executor.shutdown(
+                        wait=True, cancel_futures=True
+                    )  # its thread ends, so that the next can fork
                     yield from self._lost(pending, again)
                     executor = open_executor()
                     continue

@@ -3,7 +3,7 @@
 Printed for each way: wall seconds in all; processor seconds of the learners' cells and of the judge; and the
 overhead of a submission, which is the wall time less those two. Where several threads of a cell computed side by side
 (a browser engine draws the charts), no more than the cell's wall time is taken off. With two workers half of their
-work is taken off: it is done side by side. nbgrader runs with its own steps in a cold kernel and writes no feedback, ours
+work is taken off: it is done side by side. Judge and kernel share a core, so they never work at once. nbgrader runs with its own steps in a cold kernel and writes no feedback, ours
 with sandbox, judge, channel and feedback page. Each way has a process of its own, and the clock starts when that has
 imported nbgrader; each grades a course of its own, that nobody has graded before. Nothing here fails.
 """
@@ -44,13 +44,14 @@ SPENT = {"cells": 0.0, "judge": 0.0, "work": 0.0}
 
 
 def of_tree(pid: int) -> float:
-    """Processor seconds of the threads of a process and of what came of it, to the nanosecond (``schedstat``)."""
-    spent = 0
+    """Processor seconds of a process and of what came of it: each one's own clock, and of ended children its count."""
+    spent = 0.0
     for one in processes(pid):
-        for thread in Path(f"/proc/{one}/task").iterdir():
-            with suppress(OSError):
-                spent += int((thread / "schedstat").read_text().split()[0])
-    return spent / 1e9
+        with suppress(OSError):
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            spent += sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
+            spent += time.clock_gettime(~one << 3 | 2)  # clock_getcpuclockid(3), ended threads included
+    return spent
 
 
 def counting_cells() -> None:

@@ -378,6 +378,15 @@ def invalid_cells(nb):
     nb.nbformat_minor = 2
 
 
+def texts_with_pictures_in_the_place_of_code(nb):
+    picture = {"a.png": {"image/png": "AAAA"}}
+    for cell in nb.cells:
+        if cell.metadata.get("nbgrader", {}).get("locked") and cell.cell_type == "code":
+            cell["attachments"] = picture
+            cell["cell_type"] = "markdown"
+            del cell["outputs"], cell["execution_count"]
+
+
 def half_characters(nb):
     """As an editor leaves them that cuts a picture letter in two; JSON can say them, no file in UTF-8 can."""
     nb.cells.append(new_code_cell("print('\ud83d')"))
@@ -397,7 +406,7 @@ def wrong_answer(nb):
 
 HONEST = [copied_solution_cell, deleted_cells, changed_check, flipped_flags]
 HONEST += [check_as_markdown, invented_cell, nonsense_metadata, invalid_cells]
-HONEST += [half_characters, tags_of_grading]
+HONEST += [half_characters, tags_of_grading, texts_with_pictures_in_the_place_of_code]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 from nbgrader.preprocessors import Execute
 from typer.testing import CliRunner
 
+from autograder import batch
 from autograder.__main__ import app
 from autograder.execute import JudgedExecute
 from autograder.sandbox import NoSandbox
@@ -104,6 +105,29 @@ def test_one_student_can_be_graded_again_alone(built, grade):
         built.hand_in("bob", solved(built, RIGHT))
     code, _, rows = grade("--only", "bob")
     assert (code, rows["bob"]["score"]) == (0, "3.0")
+
+
+def test_a_forced_run_that_is_cut_off_goes_on_without_force_and_what_was_told_is_kept(
+    built, grade, monkeypatch
+):
+    for student in ("ann", "bob"):
+        built.hand_in(student, solved(built, RIGHT))
+    everybody = grade()[1].count("of 3")
+    store, stored = batch.Batch._store, []
+
+    def cut_off(self, submission, result):
+        if stored:
+            raise KeyboardInterrupt
+        stored.append(submission.student)
+        return store(self, submission, result)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(batch.Batch, "_store", cut_off)
+        code, said, _ = grade("--force")
+    assert (code, "without --force" in said, len(stored)) == (130, True, 1)
+    _, said, _ = grade()
+    assert said.count(", as before") == 1 + said.count("refused") < everybody
+    assert any(f"{stored[0]}: " in line and "as before" in line for line in said.splitlines())
 
 
 def test_a_refused_second_submission_keeps_no_mark_and_no_page_of_the_first(built, grade):

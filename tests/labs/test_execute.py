@@ -10,7 +10,7 @@ from nbgrader.utils import determine_grade
 
 from autograder.course import Course
 from autograder.execute import JudgedExecute
-from autograder.feedback import SEEN, HideGradedInputs, named
+from autograder.feedback import SEEN, TOO_LONG, HideGradedInputs, named
 from autograder.sandbox_warm import warm
 
 
@@ -220,7 +220,8 @@ def test_an_endless_loop_is_interrupted_and_the_rest_is_graded(run, check):
         {"90.a": 2.0},
         timeout=1,
     )
-    assert nb.cells[0].outputs[-1].ename == "CellTimeoutError"
+    assert [one.ename for one in nb.cells[0].outputs[:-1]][-1] == TOO_LONG
+    assert shown(nb.cells[0]).endswith("It went on after 1 s, and was stopped.\n")
     assert [determine_grade(cell)[0] for cell in nb.cells[1:]] == [2.0, 2.0]
 
 
@@ -337,7 +338,8 @@ def test_the_page_leaves_out_what_may_hold_graded_inputs_and_keeps_the_judges_wo
     judged = new_output(
         "display_data", data={"text/plain": "2 of 3"}, metadata={"gpulab": {"exercise": "90.build"}}
     )
-    cases = {"": [text], "It ended with ValueError.": [text, error], "It ended with an exception.": [odd]}
+    late = new_output("error", ename=TOO_LONG, evalue="4711", traceback=["4711"])
+    cases = {"": [text], "graded, and was stopped.": [text, error, late], "It ended with ValueError.": [text, error], "It ended with an exception.": [odd]}
     for said, outputs in cases.items():
         cell = new_code_cell("x", outputs=outputs, metadata={"tags": [SEEN]})
         (left,) = hide(cell, {}, 0)[0].outputs

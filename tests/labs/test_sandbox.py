@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 import tomllib
 from importlib.metadata import EntryPoint
@@ -233,6 +234,38 @@ def test_a_kernel_has_every_check_in_memory_and_no_reference(tmp_path):
     """
     (outputs,) = run(textwrap.dedent(source), folder=tmp_path, ways=[NAMESPACES])
     assert outputs[0].text == "[] []\n"
+
+
+def test_what_all_processes_of_a_notebook_take_is_watched_while_others_start_and_end(tmp_path):
+    hog = """
+    import os, time
+    for _ in range(3):
+        if os.fork() == 0:
+            block = bytearray(300 * 2**20)
+            for page in range(0, len(block), 4096):
+                block[page] = 1
+            time.sleep(20)
+    time.sleep(10)
+    print("held")
+    """
+    over = threading.Event()
+    nothing = {"readable": [], "hidden": [], "folder": "/nowhere", "judge": "", "limits": {}}
+
+    def others() -> None:
+        while not over.wait(0.01):
+            with pytest.raises(SandboxFailed, match="disk_bytes"):
+                warm((NAMESPACES,)).launch(nothing, [])
+
+    beside = threading.Thread(target=others)
+    beside.start()
+    try:
+        limits = {"memory_bytes": 500 * 2**20}
+        first, second = run(textwrap.dedent(hog), "1", folder=tmp_path, ways=[NAMESPACES], limits=limits)
+    finally:
+        over.set()
+        beside.join()
+    assert "because it and its processes took more than 500 MiB" in str(first), first
+    assert "held" not in str(first) and second[0].ename == "NotRun"
 
 
 # -- somebody dies ------------------------------------------------------------------------------------
