@@ -68,8 +68,8 @@ OVERLAP = Sheet(
     "01.overlap",
     overlaps,
     {
-        "touching-counts": Wrong(pairwise_by(touching), 0.0, 0.5, "touching-counts", "bracket"),
-        "touching-in-time": Wrong(pairwise_by(touching_in_time), 0.0, 0.7, "touching-counts", "bracket"),
+        "touching-counts": Wrong(pairwise_by(touching), 0.0, 0.75, "touching-counts", "bracket"),
+        "touching-in-time": Wrong(pairwise_by(touching_in_time), 0.0, 0.75, "touching-counts", "bracket"),
         "neighbours-only": Wrong(neighbours_only, 0.0, 0.7, "neighbours-only", "stop looking"),
         "time-only": Wrong(pairwise_by(_time), 0.0, 0.2, "time-only", "different addresses"),
         "bytes-only": Wrong(pairwise_by(_space), 0.0, 0.3, "bytes-only", "began when the other had ended"),

@@ -54,7 +54,9 @@ SHEETS = [
         answers(),
         {
             "forward-free": Wrong(answers("forward-free"), 0.2, 0.2, "forward-free"),
-            "newest-evicted": Wrong(answers("newest-evicted"), 0.6, 0.6, "newest-evicted"),
+            "newest-evicted": Wrong(
+                *(answers("newest-evicted"), 0.6, 0.6, "newest-evicted"), rarely="forward-free"
+            ),
             "partial-hit": Wrong(answers("partial-hit"), 0.4, 0.4, "partial-hit"),
             "hit-still-free": Wrong(answers("hit-still-free"), 0.2, 0.6, "hit-still-free"),
             "tokens-not-blocks": Wrong(answers("tokens-not-blocks"), 0.8, 0.8, "tokens-not-blocks"),
