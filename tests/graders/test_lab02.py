@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sheets import course_of
 
 from autograder import answerer
 from autograder.answerer import Answerer
@@ -349,6 +350,13 @@ def test_the_best_cap_found_is_the_best_of_all_multiples_of_two_mebibytes():
         every = min(strand.stranded_share(small, cap) for cap in range(20, small.temp_mib + 42, 2))
         best = min(strand.stranded_share(small, cap) for cap in strand.caps(small))
         assert best == pytest.approx(every, abs=1e-9)
+
+
+def test_no_model_is_one_in_which_any_cap_would_do():
+    """Of the course and learner with number 122 the first draw was: 25 layers of 221 and 44 MiB."""
+    loading = STRAND.puzzle(course_of(122), "learner 122")
+    assert strand.cap_credit(loading, loading.temp_mib + 41)[0] == 0.0
+    assert strand.cap_credit(loading, 20)[0] == 1.0
 
 
 def test_a_cap_earns_by_what_running_it_strands(monkeypatch):

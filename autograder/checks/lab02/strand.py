@@ -83,8 +83,9 @@ class Strand(Exercise):
             )  # so later layers find room in what earlier ones left
             layers = 3 if size == "tiny" else draw.randrange(24, 81)
             loading = Loading(layers, temp, weight)
-            reserved, stranded = reserved_and_stranded(loading)
-            if size == "tiny" or stranded * 100 >= reserved * 15:
+            default = stranded_share(loading)
+            # A cap must have something to save, else any number would do (one model in two hundred).
+            if size == "tiny" or (default >= 0.15 and stranded_share(loading, LEAST_CAP) + 0.02 < default):
                 return loading
 
     def watched(self, puzzle: Loading, part: str = "") -> Ledger:
