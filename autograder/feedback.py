@@ -25,7 +25,7 @@ _POLICY = (
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'; base-uri 'none'\">"
 )
-_STYLE = "<style>.jp-OutputArea-output pre, .output_area pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style>\n"
+_STYLE = "<style>.jp-OutputArea-output pre, .output_area pre { white-space: pre-wrap; overflow-wrap: anywhere; word-break: normal; }</style>\n"
 
 
 def outputs_of(score, points: float, note: str = "", grade: float | None = None) -> list:

@@ -11,9 +11,11 @@ from bs4 import BeautifulSoup
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.api import Gradebook
+from nbgrader.converters import GenerateFeedback
 from sqlalchemy import text
 
 from autograder import feedback
+from autograder.frame import open_nbgrader
 from autograder.verdict import Feedback, Score
 from autograder.grading import one_engine
 
@@ -63,6 +65,19 @@ def test_a_template_is_compiled_once_a_process_however_many_pages_are_made():
         code = dict(kept._code)
         assert code and "data:image/png,x" in page
     assert kept._code == code and feedback._compiled() is kept
+
+
+def test_nbgraders_page_asks_for_no_fonts_and_wraps_its_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPULAB_COURSE", str(tmp_path))
+    nbgrader = open_nbgrader()
+    config = GenerateFeedback(coursedir=nbgrader.coursedir, parent=nbgrader).config
+    nb = nbformat.v4.new_notebook(cells=[PLAIN])
+    marks = {"nbgrader": {"notebook": "90-tiny", "score": 0, "max_score": 0, "late_penalty": 0}}
+    theirs, ours = (make(config=config).from_notebook_node(nb, marks)[0] for make in (HTMLExporter, feedback.FeedbackPage))
+
+    assert ("@font-face" in theirs, "@font-face" in ours) == (True, False)
+    assert "glyphicons-halflings-regular" not in ours
+    assert re.search(r"[.]output_area pre \{[^}]*pre-wrap[^}]*word-break: normal", ours)
 
 
 def test_what_is_the_same_for_the_whole_class_is_drawn_once_and_nothing_else_is_taken_for_it(monkeypatch):
