@@ -141,7 +141,7 @@ class Tally:
         is_worker = hasattr(session.config, "workerinput")
         if NO_SKIP and self.stepped_aside and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if SOAK and not is_worker:
+        if SOAK and not is_worker and whole_soak(session.config.option):
             write_soak_report(self.rows, session.exitstatus)
 
     def pytest_terminal_summary(self, terminalreporter, config) -> None:
@@ -156,6 +156,11 @@ class Tally:
             terminalreporter.write_line("Not run, and GPULAB_NO_SKIP=1 makes that an error:", red=True)
             for node_id in sorted(set(self.stepped_aside)):
                 terminalreporter.write_line(f"  {node_id}")
+
+
+def whole_soak(option) -> bool:
+    """Is this all of `make soak`? A run of one test, or one that only collects, would empty the report."""
+    return option.markexpr == "soak" and not option.keyword and not option.collectonly
 
 
 def write_soak_report(rows: list[tuple[str, str, str]], status: int) -> None:

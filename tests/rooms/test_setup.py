@@ -438,6 +438,15 @@ def test_a_soak_runs_ten_times_the_size_skips_nothing_and_writes_its_report(tmp_
     assert "test_runs" not in report
 
 
+@pytest.mark.parametrize(
+    "part", [["-k", "runs"], ["-m", "soak", "-k", "large"], ["-m", "soak", "--collect-only"]]
+)
+def test_a_part_of_a_soak_leaves_the_report_as_it_is(tmp_path, part):
+    (tmp_path / "soak-report.md").write_text("of the whole", encoding="utf-8")
+    status, _ = pytest_run(tmp_path, INNER, *part, GPULAB_SOAK="1")
+    assert (status, (tmp_path / "soak-report.md").read_text(encoding="utf-8")) == (0, "of the whole")
+
+
 def test_properties_are_tried_on_the_same_examples_everywhere():
     profile = hypothesis.settings.default
     assert (profile.derandomize, profile.database, profile.deadline) == (True, None, None)
