@@ -26,7 +26,9 @@ class Shares(Policy):
             left[job.tenant] -= job.blocks
         shown = []
         for job in view.waiting:
-            left[job.tenant] = left.get(job.tenant, 0) - view.blocks_to_admit(job)
-            if left[job.tenant] >= 0:
-                shown.append(job)
+            room = left.get(job.tenant, 0)
+            if room >= 0:  # else one of its tenant did not fit, and nobody behind it is shown
+                left[job.tenant] = room - view.blocks_to_admit(job)
+                if left[job.tenant] >= 0:
+                    shown.append(job)
         return self.policy.decide(view.showing(shown))

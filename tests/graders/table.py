@@ -89,30 +89,41 @@ def answers(sheet: Sheet) -> list[str]:
     return [RIGHT, *sheet.wrong]
 
 
-def plays(exercise: str, answer: str, first: int, count: int) -> list[Played]:
-    """``answer`` to ``exercise`` in ``count`` courses from number ``first`` on, each with a learner of its own."""
+def plays(exercise: str, first: int, count: int) -> dict[str, list[Played]]:
+    """All answers to ``exercise`` in ``count`` courses from number ``first`` on, each with a learner of its own."""
     sheet = next(sheet for sheet in all_sheets() if sheet.exercise == exercise)
-    hands_in = sheet.right if answer == RIGHT else sheet.wrong[answer].hands_in
-    found = []
-    for number in range(first, first + count):
-        learner = f"learner {number}"
-        score = score_of(sheet, hands_in, course_of(number), learner, Commitments(learner))
-        measured = _MEASURED.search(" ".join(score.notes))
-        found.append(Played(score.build_share, int(measured[1]) if measured else None, score.tag))
+    found = {answer: [] for answer in answers(sheet)}
+    for number in range(first, first + count):  # course by course: what is drawn serves all its answers
+        for answer, rows in found.items():
+            hands_in = sheet.right if answer == RIGHT else sheet.wrong[answer].hands_in
+            rows.append(_played(sheet, hands_in, number))
     return found
 
 
-def draw_nothing() -> None:
-    """For a process that only judges: drawing takes longer, and so do playing a plan again and looking for what to show."""
-    from remembered import reached
+def _played(sheet: Sheet, hands_in: object, number: int) -> Played:
+    learner = f"learner {number}"
+    score = score_of(sheet, hands_in, course_of(number), learner, Commitments(learner))
+    measured = _MEASURED.search(" ".join(score.notes))
+    return Played(score.build_share, int(measured[1]) if measured else None, score.tag)
+
+
+def only_judge() -> None:
+    """For a process of this command: no pictures, no looking for what to show, what many answers share is drawn once.
+
+    Share and tag stand before any of that is done.
+    """
+    from remembered import draw_once, reached
 
     from autograder.checks import played
     from autograder.checks.lab07 import planning
+    from autograder.checks.lab07.policy import PolicyExercise
     from gpulab.report import charts
 
     charts.memory_map = charts.lanes = lambda *_, **__: None
+    played.PLAYS = 0
+    PolicyExercise._feedback = lambda *_: None
     planning.reached = reached
-    played.PLAYS = 0  # share and tag stand before a small case is looked for
+    draw_once(setattr)
 
 
 def section(sheet: Sheet, played: dict[str, list[Played]]) -> str:
@@ -162,22 +173,26 @@ def main() -> None:
     parts, sheets = stored(), {sheet.exercise: sheet for sheet in all_sheets()}
     wanted = [name for name in given.only or sheets if given.all or given.only or stale(name, parts)]
     jobs = {}
-    with ProcessPoolExecutor(os.cpu_count(), initializer=draw_nothing) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=only_judge) as pool:
         for name in wanted:
-            for answer in answers(sheets[name]):
-                for first in range(0, given.secrets, CHUNK):
-                    count = min(CHUNK, given.secrets - first)
-                    jobs[pool.submit(plays, name, answer, first, count)] = name, answer, first
-        for _ in track(as_completed(jobs), "playing", total=len(jobs)):
-            pass
-    for name in wanted:
-        played = {answer: [] for answer in answers(sheets[name])}
-        for job, (exercise, answer, _) in jobs.items():  # in the order in which they were handed in
-            if exercise == name:
-                played[answer] += job.result()
-        parts[name] = section(sheets[name], played)
-    PAGE.write_text(page({name: parts[name] for name in sheets if name in parts}), encoding="utf-8")
+            for first in range(0, given.secrets, CHUNK):
+                jobs[pool.submit(plays, name, first, min(CHUNK, given.secrets - first))] = name, first
+        found = {name: {} for name in wanted}
+        for job in track(as_completed(jobs), "playing", total=len(jobs)):
+            name, first = jobs[job]
+            found[name][first] = job.result()
+            if len(found[name]) * CHUNK >= given.secrets:  # written at once: whoever interrupts keeps it
+                parts[name] = section(sheets[name], _joined(found.pop(name)))
+                PAGE.write_text(
+                    page({name: parts[name] for name in sheets if name in parts}), encoding="utf-8"
+                )
     print(f"{PAGE.name}: {len(wanted)} of {len(sheets)} exercises played anew")
+
+
+def _joined(chunks: dict[int, dict[str, list[Played]]]) -> dict[str, list[Played]]:
+    """The rows of each answer in the order of the courses."""
+    ordered = [chunks[first] for first in sorted(chunks)]
+    return {answer: [row for chunk in ordered for row in chunk[answer]] for answer in ordered[0]}
 
 
 def page(parts: dict[str, str]) -> str:
