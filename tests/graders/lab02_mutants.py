@@ -81,13 +81,13 @@ class AlwaysRefuses(MyAllocator):
         return None
 
 
-# name -> (class, lowest share of the build, highest share, tag)
+# name -> (class, lowest share of the build, highest share, tag[, question, the rare tag])
 FIRST_FIT = {
     "no-coalescing": (NoCoalescing, 0.0, 0.20, "no-coalescing"),
     "joins-right-only": (JoinsRightOnly, 0.0, 0.20, "joins-right-only"),
     "next-fit": (NextFit, 0.25, 0.35, "higher-hole"),
     "padding-lost": (PaddingLost, 0.0, 0.20, "padding-lost"),
-    "exact-fit-kept": (ExactFitKept, 0.0, 0.20, "exact-fit-kept"),
+    "exact-fit-kept": (ExactFitKept, 0.0, 0.20, "exact-fit-kept", "", "overlap"),
     "fits-before-aligning": (FitsBeforeAligning, 0.0, 0.20, "fits-before-aligning"),
     "forgets-the-boundary": (ForgetsTheBoundary, 0.0, 0.0, "alignment"),
     "always-refuses": (AlwaysRefuses, 0.0, 0.0, "refused-hole"),
