@@ -48,11 +48,16 @@ def once(draws: Callable) -> Callable:
 
 def draw_once(replace: Callable) -> None:
     """Let graded inputs and learners' tasks be drawn once; ``replace`` is ``setattr`` or a test's."""
-    for place, name in DRAWN:
-        module = import_module(f"autograder.checks.{place}")
-        replace(module, name, once(getattr(module, name)))
-    for exercise in exercises().values():
-        replace(type(exercise), "puzzle", once(type(exercise).puzzle))
+    for (owner, name), draws in _draws().items():
+        replace(owner, name, draws)
+
+
+@cache
+def _draws() -> dict[tuple[object, str], Callable]:
+    """What to put in whose place; made once, so that one test finds what another has drawn."""
+    drawn = [(import_module(f"autograder.checks.{place}"), name) for place, name in DRAWN]
+    drawn += [(type(exercise), "puzzle") for exercise in exercises().values()]
+    return {(owner, name): once(getattr(owner, name)) for owner, name in drawn}
 
 
 def reached(case, plan, draw, shift):

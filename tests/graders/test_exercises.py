@@ -21,6 +21,7 @@ from autograder.verdict import Commitments
 from gpulab.report import charts
 
 sys.path.insert(0, str(Path(__file__).parent))
+from remembered import draw_once
 from sheets import all_sheets, course_of, graded, score_of
 
 OWN = {"07.policy"}  # a grading takes seconds: the same demands, and its own, are in test_lab07_policy.py
@@ -33,8 +34,9 @@ LONG = {"02.first-fit"}  # has its own file: its traces are long
 
 
 @pytest.fixture
-def no_pictures(monkeypatch):
-    """Drawing takes longer than judging."""
+def only_marks(monkeypatch):
+    """No pictures, and what all answers of a course share is drawn once: either takes longer than judging."""
+    draw_once(monkeypatch.setattr)
     for picture in ("memory_map", "lanes"):
         monkeypatch.setattr(charts, picture, lambda *_, **__: None)
 
@@ -69,7 +71,7 @@ def test_an_exercise_knows_at_least_six_misconceptions(name):
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "wrong"), WRONG, ids=called)
-def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale, no_pictures):
+def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale, only_marks):
     sheet, played = SHEETS[name], SHEETS[name].wrong[wrong]
     for number in range(scale(2) - (name in HEAVY)):
         learner = f"learner {number}"
@@ -82,7 +84,7 @@ def test_each_misconception_gets_its_share_and_its_tag(name, wrong, scale, no_pi
 
 
 @pytest.mark.parametrize(("name", "n"), CONSTANTS, ids=called)
-def test_a_constant_answer_earns_at_most_a_quarter(name, n, no_pictures):
+def test_a_constant_answer_earns_at_most_a_quarter(name, n, only_marks):
     sheet = SHEETS[name]
     times = 3 if sheet.builds or name in HEAVY else 12  # answers are one draw a learner, builds twelve
     shares = [
@@ -112,7 +114,7 @@ def retyped(value):
 
 @pytest.mark.parametrize("name", [n for n in BUILDS if n.startswith("01.") or exercises()[n].function])
 def test_what_is_wrong_on_graded_inputs_alone_is_judged_and_told_without_a_number(
-    name, no_pictures, monkeypatch
+    name, only_marks, monkeypatch
 ):
     """As where a rare branch is wrong: no public case shows it."""
     monkeypatch.setattr(played, "PLAYS", 20)
@@ -146,7 +148,7 @@ def shipped():
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
-def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name, no_pictures):
+def test_no_class_or_function_of_gpulab_earns_more_than_half_of_a_build(name, only_marks):
     sheet, course = SHEETS[name], course_of(0)
     handed = shipped()
     if exercises()[name].function:
@@ -209,7 +211,7 @@ def share_at_most(sheet, thing, course):
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_a_short_adapter_around_gpulab_earns_at_most_half_of_a_build(name, no_pictures):
+def test_a_short_adapter_around_gpulab_earns_at_most_half_of_a_build(name, only_marks):
     for shortcut in SHEETS[name].shortcuts:
         source = [line.strip() for line in inspect.getsource(shortcut).splitlines()]
         body = [line for line in source if line and not line.startswith(("class ", "def ", '"""'))]
@@ -244,7 +246,7 @@ def test_over_the_socket_a_wrong_build_gets_the_same_score(name, kernel):
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_nothing_of_a_graded_input_stands_in_the_feedback(name, no_pictures):
+def test_nothing_of_a_graded_input_stands_in_the_feedback(name, only_marks):
     sheet, course = SHEETS[name], course_of(0)
     secret = sheet.secret_numbers(course) if sheet.secret_numbers else set()
     for wrong in sheet.wrong.values() if secret else ():
@@ -259,7 +261,7 @@ NOTHING_GRADED = {"02.break", "04.break", "07.break", "07.plan"}  # they are ask
 
 @pytest.mark.parametrize("way", ["raised", "answered", "as a number"])
 @pytest.mark.parametrize("name", [name for name in BUILDS if name not in NOTHING_GRADED])
-def test_what_code_says_of_a_graded_input_is_not_in_the_feedback(name, way, no_pictures, monkeypatch):
+def test_what_code_says_of_a_graded_input_is_not_in_the_feedback(name, way, only_marks, monkeypatch):
     """Its first object passes on what it was asked; later ones answer rightly, so that no public case shows the fault."""
     monkeypatch.setattr(played, "PLAYS", 3)
     sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
@@ -365,9 +367,7 @@ TOLD |= {"arrived", "served"}  # 04.fair
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDS if name not in LONG])
-def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(
-    name, monkeypatch, no_pictures
-):
+def test_whatever_is_answered_in_the_middle_of_right_answers_the_judge_goes_on(name, monkeypatch, only_marks):
     monkeypatch.setattr(played, "PLAYS", 0)
     sheet, exercise, course = SHEETS[name], exercises()[name], course_of(0)
     told = TOLD - ({"give"} if name == "02.pool" else set())
