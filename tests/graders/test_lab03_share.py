@@ -8,7 +8,7 @@ import pytest
 from autograder.channel import InProcess
 from autograder.checks import exercises
 from autograder.checks.lab03.share import graded_mixes
-from autograder.checks.lab03.share_mixes import Mix, alone_blocks, possible
+from autograder.checks.lab03.share_mixes import Mix, alone_blocks, goes_on_at_once, possible
 from autograder.checks.lab03.share_play import alone_ns, play_mix, rule_books
 from autograder.references.lab03_share import MyCache
 from autograder.verdict import Commitments
@@ -122,6 +122,51 @@ def test_graded_mixes_save_at_least_a_seventh_and_are_the_same_whoever_asks():
     }
     graded_mixes.cache_clear()
     assert graded_mixes(COURSE.course_id, COURSE.secret, COURSE.rules[EXERCISE.id]["least_blocks"]) == mixes
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_in_every_third_mix_who_takes_before_it_holds_its_hits_loses_one(backwards):
+    """With one course in 200 whose mixes never asked for it, that misreading had full marks."""
+    taken_first = loaded("sheet_lab03_share").HitEvicted
+
+    class Backwards(taken_first):
+        def finish(self, seq):
+            return super().finish(seq)[::-1]
+
+    mixes = graded_mixes(COURSE.course_id, COURSE.secret, COURSE.rules[EXERCISE.id]["least_blocks"])
+    asker = InProcess(Backwards if backwards else taken_first)
+    found = [play_mix(mix, COURSE.rules[EXERCISE.id], asker) for mix in mixes[1::3]]
+    asker.close()
+    assert [(outcome.lawful, outcome.tag) for outcome in found] == [(False, "hit-evicted")] * 4
+
+
+LONG = A + B + C
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "least", "is_one"),
+    [
+        ([["admit", "a", LONG, "chat"], ["finish", "a"]], [*LONG, *A, 1], 2, True),
+        ([["admit", "a", LONG, "chat"], ["finish", "a"]], [*LONG, *A, 1], 4, False),  # too few hits
+        (
+            [["admit", "a", LONG, "chat"], ["finish", "a"]],
+            [*LONG],
+            2,
+            False,
+        ),  # takes no more than the one left
+        ([["admit", "a", LONG, "code"], ["finish", "a"]], [*LONG, *A, 1], 2, False),  # somebody else's
+        ([["admit", "a", A + B, "chat"], ["append", "a", 9], ["finish", "a"]], [*A, *B, 9, *C, *C], 2, True),
+        ([["admit", "a", LONG, "chat"], ["fork", "a", "b"], ["finish", "a"]], [*LONG, *A, 1], 2, False),
+        (
+            [["admit", "a", LONG, "chat"], ["finish", "a"], ["admit", "b", A, "chat"]],
+            [*LONG, *A, 1],
+            2,
+            False,
+        ),
+    ],
+)
+def test_a_prompt_goes_on_at_once(before, asked, least, is_one):
+    assert goes_on_at_once(Mix(4, 20, (*before, ["admit", "z", asked, "chat"])), least) is is_one
 
 
 @pytest.mark.parametrize("number", range(3))

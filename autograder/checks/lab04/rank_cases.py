@@ -17,6 +17,7 @@ LIMIT = 3  # times the longest wait first come, first served
 REQUESTS, MOST_ASKS = 88, 360  # of a graded case
 NEAR_USUAL = 4  # tokens, or up to twice that: how near to the usual length a known one is
 _MARGIN = 0.8  # of the limit: the reference stays below it, so that its like do too
+_TOO_FAST, _AT_MOST = 3, 0.75  # times the aging of the rule, and the share of its gain that this may bring
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,14 @@ def left(request: Request, generated: int, rules: dict[str, int]) -> int:
 def aged(request: Request, generated: int, rules: dict[str, int]) -> int:
     """The reference's rank, in billionths of a token: at any moment ``now`` is in all of them, so it is left out."""
     return left(request, generated, rules) * SECOND + rules["age_tokens"] * request.arrival_ns
+
+
+def fast_aging_pays(case: Case) -> bool:
+    """Does who ages much too fast still gain about what the reference gains?"""
+    faster = {**case.rules, "age_tokens": _TOO_FAST * case.rules["age_tokens"]}
+    arrival = case.mean(case.first_come())
+    turns = case.ranked(lambda request, generated: aged(request, generated, faster))
+    return arrival - case.mean(turns) > _AT_MOST * (arrival - case.mean(case.reference()))
 
 
 def starving(case: Case) -> bool:
