@@ -17,6 +17,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearHiddenTests, NbGraderPreprocessor
 from traitlets import List
 
+from autograder.exporters import Uncopied
 from autograder.sandbox import UNSAFE, UNSAFE_NOTE
 
 _MATHJAX = re.compile(r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->", re.DOTALL)
@@ -199,7 +200,7 @@ class Remembered:
 _MADE = Remembered()
 
 
-class FeedbackPage(HTMLExporter):
+class FeedbackPage(HTMLExporter, Uncopied):
     """nbgrader's feedback page as one file that loads nothing and runs nothing.
 
     The template fetches MathJax from a content network whatever the configuration says, and a notebook's

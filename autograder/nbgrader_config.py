@@ -62,6 +62,7 @@ c.GenerateAssignment.post_convert_hook = "autograder.release.finish"
 
 # Grading. No CheckCellMetadata: RestoreCells takes the metadata from the gradebook, where checked ones were saved.
 c.Exporter.optimistic_validation = True  # the notebook is checked after the last step, not after each
+c.Autograde.exporter_class = "autograder.exporters.GradedNotebook"
 c.Autograde.sanitize_preprocessors = [
     "autograder.restore.RestoreCells",  # in the place of ClearOutput and DeduplicateIds, and first
     "nbgrader.preprocessors.OverwriteKernelspec",

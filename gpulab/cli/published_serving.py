@@ -14,7 +14,7 @@ from gpulab.report.fairness import OUTPUT_WEIGHT, Gap
 from gpulab.report.metrics import Distribution
 from gpulab.report.served import Requests
 from gpulab.report.tokens import Tokens
-from gpulab.serving.cost import StepCost, load, stated
+from gpulab.serving.cost import StepCost, load, opt_13b, stated
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.fair import VirtualTokens
@@ -57,23 +57,6 @@ def batching() -> Iterator[Row]:
         ]
         source, got = "Yu et al., Orca (OSDI 2022); harmonic number of B", round(ends[0] / ends[1], 2)
         yield Row("F6", f"speed-up, B = {seats}", source, expected, got, expected / 10)
-
-
-def opt_13b() -> StepCost:
-    """OPT-13B on one A100-80 under vLLM, as DistServe's simulator has it (OSDI 2024), in our form.
-
-    Published in ms: a prefill of n tokens 22.05 + 0.14051 n + 8.08e-6 n², a decode step of B jobs 23.48 + 5.93e-4 KV
-    + 0.0607 B, 66,144 tokens of KV. What does not carry over: our form has one price a token, so 32 decodes take
-    36.3 ms instead of 34.9.
-    """
-    return step_cost(
-        constant_ps=22_050_000_000,
-        weights_ps=23_480_000_000 - 22_050_000_000,
-        token_ps=140_510_000,
-        cached_token_ps=593_000,
-        square_token_ps=2 * 8_080,
-        kv_blocks=66_144 // 16,
-    )
 
 
 def mix_served(plan: str) -> Ledger:

@@ -12,7 +12,6 @@ from gpulab.cli.published_serving import (
     fair_service,
     gaps,
     mix_served,
-    opt_13b,
     overload,
     service,
     stall_free,
@@ -20,6 +19,7 @@ from gpulab.cli.published_serving import (
 )
 from gpulab.memory.reservation import PLANS
 from gpulab.report.audit import check
+from gpulab.serving.cost import opt_13b
 from gpulab.serving.engine import Engine
 from gpulab.serving.policies.chunked import Chunked
 from gpulab.serving.policies.prefill_first import PrefillFirst

@@ -139,6 +139,15 @@ def test_all_rooms_together_bring_no_more_than_the_sorted_lists_of_memory():
     assert third_party_after(*(f"gpulab.{name}" for name in rooms)) - {"numpy", "sortedcontainers"} == set()
 
 
+def test_the_judge_loads_no_command():
+    checks = sorted((ROOT / "autograder" / "checks").rglob("*.py"))
+    seen = set().union(
+        *(files_behind(".".join(file.relative_to(ROOT).with_suffix("").parts), set()) for file in checks)
+    )
+    assert PACKAGE / "serving" / "cost.py" in seen
+    assert {file for file in seen if PACKAGE / "cli" in file.parents} == set()
+
+
 def test_the_help_of_the_commands_loads_no_notebook_package():
     code = (
         "import sys, typer.testing; from gpulab.cli import app; "

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from gpulab.cli.published_serving import opt_13b
-from gpulab.serving.cost import StepCost, stated
+from gpulab.serving.cost import StepCost, opt_13b, stated
 from gpulab.serving.request import Request
 from gpulab.units import MS
 
