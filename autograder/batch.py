@@ -54,9 +54,11 @@ class Batch:
         self.unsafe = bool(self.nbgrader.config.JudgedExecute.get("unsafe_no_sandbox"))
         if self.unsafe:
             progress(UNSAFE_NOTE)
-        elif warm().way and self.workers.scheduler:
+        else:
+            warm()
+        load()  # while the warm process starts; it takes about as long
+        if not self.unsafe and warm().way and self.workers.scheduler:
             warm().close()  # each worker has one of its own
-        load()  # it takes as long as what the warm process does meanwhile
         self._prepare_release()
         rehearse_feedback(self.nbgrader, self.places.course / "release" / lab / f"{lab}.ipynb")
 
