@@ -62,7 +62,7 @@ def ages_backwards(job, rules):
 
 
 def ages_much(job, rules):
-    return aged(job, rules, left(job, rules), 3)
+    return aged(job, rules, left(job, rules), 4)
 
 
 def arrival_only(job, rules):
