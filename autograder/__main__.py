@@ -78,7 +78,10 @@ def grade(
         Path | None,
         typer.Option(exists=True, help="Grade all again and show what moved since this earlier summary.csv."),
     ] = None,
-    force: Annotated[bool, typer.Option(help="Grade again what is graded already.")] = False,
+    force: Annotated[
+        bool | None,
+        typer.Option(help="Grade again what is graded already; --regrade-from does, unless told --no-force."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that grade; 0: one a core.")] = 0,
     scheduler: Annotated[str, typer.Option(help="Address of a Dask scheduler: its cluster grades.")] = "",
     unsafe_no_sandbox: Annotated[
@@ -107,7 +110,8 @@ def grade(
     try:
         # Read first: the run writes its own over it.
         before = read_summary(regrade_from, lab, only) if regrade_from else None
-        crew, again = Workers(workers or cores(), scheduler), force or before is not None
+        crew = Workers(workers or cores(), scheduler)
+        again = before is not None if force is None else force
         batch = Batch(lab, say, crew, force=again, unsafe_no_sandbox=unsafe_no_sandbox)
         outcomes = batch.grade(collect=collect, only=only, source=source)
     except ModuleNotFoundError as missing:
@@ -126,7 +130,7 @@ def grade(
         )
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        how = " without --force" if force else " without --regrade-from" if regrade_from else ""
+        how = " with --no-force" if force or (regrade_from and force is None) else ""
         say(
             f"{lab}: stopped. What is graded is kept; give the command again{how}, and it goes on from there."
         )

@@ -50,7 +50,7 @@ def outputs_of(score, points: float, note: str = "", grade: float | None = None)
         "points": own,
         "max": most,
         "tag": score.tag,
-        "typed_name": _whole(score.typed_name),
+        "typed_name": None if score.typed_name is None else _whole(score.typed_name),
     }
     shown = new_output(
         "display_data",
@@ -319,6 +319,6 @@ def refusal_page(lab: str, reason: str) -> str:
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{_POLICY}\n<meta charset="utf-8">\n<title>{lab}</title>\n'
         "<style>body { font: 16px/1.5 sans-serif; max-width: 42em; margin: 2em auto; }</style>\n</head>\n"
         f"<body>\n<h1>{lab}: not graded</h1>\n<p>{reason}</p>\n"
-        "<p>Nothing of your work has been lost. Hand it in again, and it will be graded as usual.</p>\n"
+        "<p>What you handed in is kept as it came. Once that is mended, hand it in again: it will be graded as usual.</p>\n"
         "</body>\n</html>\n"
     )

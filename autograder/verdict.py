@@ -93,7 +93,7 @@ class Score:
     tag: str = ""
     notes: tuple[str, ...] = ()  # one line a part: predicted, reconciled, build
     feedback: Feedback | None = None
-    typed_name: str = ""
+    typed_name: str | None = None  # None: no task of this exercise is drawn for a name
     build_share: float = 0.0  # of the build's part alone, 0 to 1
 
     @property

@@ -124,7 +124,7 @@ def test_a_forced_run_that_is_cut_off_goes_on_without_force_and_what_was_told_is
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(batch.Batch, "_store", cut_off)
         code, said, _ = grade("--force")
-    assert (code, "without --force" in said, len(stored)) == (130, True, 1)
+    assert (code, "with --no-force" in said, len(stored)) == (130, True, 1)
     _, said, _ = grade()
     assert said.count(", as before") == 1 + said.count("refused") < everybody
     assert any(f"{stored[0]}: " in line and "as before" in line for line in said.splitlines())

@@ -150,6 +150,9 @@ def test_a_regrade_shows_what_moved(built, undisturbed, tmp_path):
     old.write_text(old.read_text().replace("right-0,graded,2.0,3.0,2.0", "right-0,graded,0.0,3.0,3.0"))
     told = grade(built, "--workers", "1", "--only", "right-0", "--regrade-from", str(old))
     assert "right-0: score 0.0 before, 3.0 now" in told.output
+    told = grade(built, "--workers", "1", "--only", "right-0", "--regrade-from", str(old), "--no-force")
+    assert told.output.count(", as before") == 1  # goes on after a run that was cut off
+    assert "right-0: score 0.0 before, 3.0 now" in told.output
     old.write_text("a,b")
     told = grade(built, "--regrade-from", str(old))
     assert (told.exit_code, "is no summary of a grading" in told.output) == (2, True)
