@@ -200,10 +200,12 @@ def read_files(folder: Path, *, most: int | None = 50_000_000) -> dict[str, byte
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> None:
-    """Write ``files`` below ``folder``, which is made."""
+    """Write ``files`` below ``folder``, which is made. Raises ``OSError``, also for a name that leads out of it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         path = folder / name
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise OSError(f"{name!r} leads out of the folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 

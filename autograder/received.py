@@ -26,6 +26,8 @@ MOST_RATIO = 1000  # unpacked to packed: beyond it a zip is made to fill a disk
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
+_OUTSIDE = "its name leads out of the folder"
+
 # Moodle, one folder or one file each: "Ada Byron_123456_assignsubmission_file_/02-allocate.ipynb"
 _MOODLE = re.compile(r"(?P<who>[^/]+)_(?P<id>\d+)_assignsubmission_file_?/?(?P<rest>.*)", re.DOTALL)
 _ONLINE_TEXT = re.compile(r"(?:.*/)?([^/]+)_\d+_assignsubmission_onlinetext.*", re.DOTALL)
@@ -40,11 +42,16 @@ class Unfit(Exception):
 @final
 @dataclass(slots=True)
 class Received:
-    """What one learner handed in: what reads each file, by its name. ``who`` and ``id`` are the platform's."""
+    """What one learner handed in: what reads each file, by its name. ``given`` and ``id`` are the platform's."""
 
-    who: str
+    given: str
     id: str = ""
     files: dict[str, Callable[[], bytes]] = field(default_factory=dict)
+
+    @property
+    def who(self) -> str:
+        """The student's name as a folder can have it."""
+        return _plain(self.given.removesuffix(".ipynb"))
 
 
 def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) -> list[str]:
@@ -58,11 +65,11 @@ def take(source: Path, submitted: Path, lab: str, say: Callable[[str], None]) ->
         Unfit: it is no such thing, or nothing in it is a submission.
     """
     if source.is_dir():
-        taken = _kept(_of_folder(source, lab, say), submitted, lab, say)
+        taken = _kept(_of_folder(source, lab, _there(submitted), say), submitted, lab, say)
     elif zipfile.is_zipfile(source):
         try:
             with zipfile.ZipFile(source) as packed:
-                taken = _kept(_of_zip(packed, lab, say), submitted, lab, say)
+                taken = _kept(_of_zip(packed, lab, _there(submitted), say), submitted, lab, say)
         except zipfile.BadZipFile as error:
             raise Unfit(f"{source} cannot be read as a zip ({error}). Download it again.") from None
     else:
@@ -79,6 +86,8 @@ def _kept(found: list[Received], submitted: Path, lab: str, say: Callable[[str],
     of_lab = known.setdefault(lab, {})
     for student, received in _named(found, of_lab).items():
         files = _read(received, say)
+        if student not in (received.given, received.given.removesuffix(".ipynb")) and not received.id:
+            say(f"  {student}: called {received.given[:80]!r} there")
         try:
             if not files:
                 continue
@@ -97,8 +106,9 @@ def _kept(found: list[Received], submitted: Path, lab: str, say: Callable[[str],
 
 
 def _plain(name: str) -> str:
-    """``name`` as a folder's name and a cell of a table: no control character, no formula, no way out, not too long."""
-    text = "".join(char if char.isprintable() else "_" for char in name).lstrip("=+-@. \t") or "nameless"
+    """``name`` as a folder's name and a cell of a table: no control character, no comma, no formula, no way out, not too long."""
+    text = "".join(char if char.isprintable() and char not in ',"' else "_" for char in name)
+    text = re.sub(r"^[=+\-@. ]+", lambda begins: "_" * len(begins[0]), text) or "nameless"
     while len(text.encode()) > _LONGEST_NAME:
         text = text[:-1]
     return text
@@ -117,9 +127,12 @@ def _read(received: Received, say: Callable[[str], None]) -> dict[str, bytes]:
     return files
 
 
-def _of_zip(packed: zipfile.ZipFile, lab: str, say: Callable[[str], None]) -> list[Received]:
+def _of_zip(
+    packed: zipfile.ZipFile, lab: str, students: set[str], say: Callable[[str], None]
+) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
-    total, wrapped = 0, _wrapped([entry.filename for entry in packed.infolist() if not entry.is_dir()])
+    total, names = 0, [entry.filename for entry in packed.infolist() if not entry.is_dir()]
+    wrapped = _wrapped(names, students, say)
     for entry in packed.infolist():
         inner = entry.filename.replace("\\", "/").removeprefix(wrapped)
         fault = _fault(entry, total) or _nobodys(inner, lab)
@@ -127,7 +140,9 @@ def _of_zip(packed: zipfile.ZipFile, lab: str, say: Callable[[str], None]) -> li
             say(f"  left out: {entry.filename[:80]!r}: {fault}")
         elif not entry.is_dir():
             who, number, name = _whose(inner)
-            if who and name:  # else the platform's own list, or a file of nobody
+            if _leads_out(name):
+                say(f"  left out: {entry.filename[:80]!r}: {_OUTSIDE}")
+            elif who and name:  # else the platform's own list, or a file of nobody
                 total += entry.file_size
                 read = partial(packed.read, entry)
                 found.setdefault((who, number), Received(who, number)).files[name] = read
@@ -136,9 +151,8 @@ def _of_zip(packed: zipfile.ZipFile, lab: str, say: Callable[[str], None]) -> li
 
 def _fault(entry: zipfile.ZipInfo, total: int) -> str:
     """Why this entry is not unpacked; '' when it is."""
-    path = PurePosixPath(entry.filename.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", entry.filename):
-        return "its name leads out of the folder"
+    if _leads_out(entry.filename):
+        return _OUTSIDE
     if stat.S_ISLNK(entry.external_attr >> 16):
         return "it is a link"
     if entry.flag_bits & 1:
@@ -148,6 +162,11 @@ def _fault(entry: zipfile.ZipInfo, total: int) -> str:
     if entry.file_size > 1_000_000 and entry.file_size > MOST_RATIO * max(1, entry.compress_size):
         return f"{entry.compress_size:,} bytes that unpack to {entry.file_size:,}"
     return ""
+
+
+def _leads_out(name: str) -> bool:
+    path = PurePosixPath(name.replace("\\", "/"))
+    return path.is_absolute() or ".." in path.parts or bool(re.match(r"[A-Za-z]:", name))
 
 
 def _nobodys(name: str, lab: str) -> str:
@@ -161,7 +180,7 @@ def _nobodys(name: str, lab: str) -> str:
 
 
 def _whose(name: str) -> tuple[str, str, str]:
-    """Who handed this in, the platform's number, and the file's own name; '' for what belongs to nobody.
+    """Who handed this in, as it is written there, the platform's number, and the file's own name; '' for nobody's.
 
     Only the beginning of ``name`` is looked at: what a learner calls a file says nothing of whose it is.
     """
@@ -169,30 +188,43 @@ def _whose(name: str) -> tuple[str, str, str]:
     parts = PurePosixPath(name).parts
     moodle, canvas = _MOODLE.fullmatch(name), _CANVAS.fullmatch(name)
     if moodle and moodle["rest"]:
-        return _plain(moodle["who"]), moodle["id"], moodle["rest"]
+        return moodle["who"], moodle["id"], moodle["rest"]
     if canvas:
-        return _plain(canvas["who"]), canvas["id"], canvas["rest"]
+        return canvas["who"], canvas["id"], canvas["rest"]
     if len(parts) > 1 and not parts[0].startswith((".", "__")):
-        return _plain(parts[0]), "", "/".join(parts[1:])
-    return ("", "", "") if not name.endswith(".ipynb") else (_plain(PurePosixPath(name).stem), "", name)
+        return parts[0], "", "/".join(parts[1:])
+    return ("", "", "") if not name.endswith(".ipynb") else (name, "", name)
 
 
-def _wrapped(names: list[str]) -> str:
-    """The one folder, with its slash, that a platform has put everything into; '' if there is none."""
+def _there(submitted: Path) -> set[str]:
+    """Who has handed in something."""
+    return {path.name for path in submitted.iterdir()} if submitted.is_dir() else set()
+
+
+def _wrapped(names: list[str], students: set[str], say: Callable[[str], None]) -> str:
+    """The one folder, with its slash, that a platform has put everything into; '' if there is none.
+
+    A student's own folder is not it, whatever it holds: the folders in it would be other students'.
+    """
     names = [name.replace("\\", "/") for name in names if not name.startswith("__MACOSX")]
     tops = {name.partition("/")[0] for name in names}
     inner = [name.partition("/")[2] for name in names]
-    if len(tops) != 1 or not any(inner):
+    top = min(tops, default="")
+    if len(tops) != 1 or not any(inner) or _plain(top) in students or _MOODLE.fullmatch(f"{top}/-"):
         return ""
     known = any(_MOODLE.fullmatch(name) or _CANVAS.fullmatch(name) for name in inner)
     several = len({name.partition("/")[0] for name in inner if "/" in name and name.endswith(".ipynb")}) > 1
-    return f"{tops.pop()}/" if known or several else ""
+    if not (known or several):
+        return ""
+    say(f"  everything lies in the folder {top[:80]!r}: the folders in it are taken as the students'")
+    return f"{top}/"
 
 
-def _of_folder(source: Path, lab: str, say: Callable[[str], None]) -> list[Received]:
+def _of_folder(source: Path, lab: str, students: set[str], say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
     paths = sorted(source.rglob("*"))
-    wrapped = _wrapped([path.relative_to(source).as_posix() for path in paths if path.is_file()])
+    names = [path.relative_to(source).as_posix() for path in paths if path.is_file()]
+    wrapped = _wrapped(names, students, say)
     for path in paths:
         name = path.relative_to(source).as_posix().removeprefix(wrapped)
         if path.is_symlink():
@@ -203,7 +235,9 @@ def _of_folder(source: Path, lab: str, say: Callable[[str], None]) -> list[Recei
             say(f"  left out: {name!r}: {_nobodys(name, lab)}")
         elif path.is_file():
             who, number, rest = _whose(name)
-            if who and rest:
+            if _leads_out(rest):
+                say(f"  left out: {name[:80]!r}: {_OUTSIDE}")
+            elif who and rest:
                 found.setdefault((who, number), Received(who, number)).files[rest] = path.read_bytes
     return list(found.values())
 
@@ -219,7 +253,8 @@ def _named(found: list[Received], known: dict[str, str]) -> dict[str, Received]:
         free = received.who not in known and numbered not in known and names[received.who] == 1
         return received.who if not received.id or free or known.get(received.who) == received.id else numbered
 
-    for received in found:
+    # Whose name needed no change comes first: nobody gets it by a name that becomes it.
+    for received in sorted(found, key=lambda one: one.given != one.who):
         own = name(received)
         while own in taken:  # "Ada B 2" may be somebody's whole name
             own += "_"

@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from autograder import received
+from autograder.grading import write_files
 from autograder.received import Unfit, take
 
 LAB = "91-small"
@@ -120,8 +121,9 @@ def test_one_folder_around_a_whole_class_is_nobody(taken):
 @pytest.mark.parametrize(
     ("who", "student"),
     [
-        ("..", "nameless"),
-        ("=HYPERLINK(1)", "HYPERLINK(1)"),
+        ("..", "__"),
+        ("=HYPERLINK(1)", "_HYPERLINK(1)"),
+        ('Byron, "Ada"', "Byron_ _Ada_"),
         ("Zed\x1b[2J\nbob", "Zed_[2J_bob"),
         ("Ж" * 130, "Ж" * 60),
     ],
@@ -265,3 +267,92 @@ def test_what_is_no_download_is_said(tmp_path):
     ):
         with pytest.raises(Unfit, match=said):
             take(path, tmp_path / "submitted", LAB, io.StringIO().write)
+
+
+OUT = "Eve_3_assignsubmission_file_/{}"
+
+
+@pytest.mark.parametrize(
+    "rest", ["/{}/evil.txt", "\\..\\..\\bob\\91-small\\x", "..\\bob.txt", "C:\\x", "/../x"]
+)
+def test_a_name_behind_the_platforms_own_leads_nowhere_either(taken, tmp_path, rest):
+    ours, file = "Eve_3_assignsubmission_file_/91-small.ipynb", OUT.format(rest.format(tmp_path))
+    files, students, said = taken(
+        ("Bob_4_assignsubmission_file_/91-small.ipynb", "b"), (ours, "e"), (file, "EVIL")
+    )
+    assert files == {"Bob/91-small/91-small.ipynb": b"b", "Eve/91-small/91-small.ipynb": b"e"}
+    assert (students, len(said)) == (["Bob", "Eve"], 1)
+    assert "its name leads out of the folder" in said[0]
+    assert not (tmp_path / "evil.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["..\\..\\ann\\91-small\\91-small.ipynb", "..\\x"])
+def test_a_file_of_a_folder_whose_name_has_backslashes_leads_nowhere(tmp_path, name):
+    for student in ("ann", "eve"):
+        (tmp_path / "in" / student).mkdir(parents=True)
+        (tmp_path / "in" / student / "91-small.ipynb").write_text(student)
+    (tmp_path / "in" / "eve" / name).write_text("EVIL")
+    said = []
+    take(tmp_path / "in", tmp_path / "submitted", LAB, said.append)
+    assert arrived(tmp_path / "submitted") == {
+        "ann/91-small/91-small.ipynb": b"ann",
+        "eve/91-small/91-small.ipynb": b"eve",
+    }
+    assert len(said) == 1
+    assert "its name leads out" in said[0]
+
+
+def test_a_written_file_stays_below_its_folder(tmp_path):
+    for name in ("../x", str(tmp_path / "y"), "a/../../x"):
+        with pytest.raises(OSError, match="leads out"):
+            write_files(tmp_path / "in", {name: b""})
+    assert arrived(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("alone", "whose"),
+    [
+        ("Eve_3_assignsubmission_file_/Bob_4_assignsubmission_file_/91-small.ipynb", "Eve"),
+        ("Eve/Bob_4_assignsubmission_file_/91-small.ipynb", "Eve"),
+    ],
+)
+def test_who_hands_in_alone_is_nobody_else(taken, alone, whose):
+    taken(
+        ("Bob_4_assignsubmission_file_/91-small.ipynb", "b"),
+        ("Eve_3_assignsubmission_file_/91-small.ipynb", "e"),
+    )
+    files, students, _ = taken((alone, "EVIL"), name="later.zip")
+    assert students == [whose]
+    assert files["Bob/91-small/91-small.ipynb"] == b"b"
+
+
+def test_folders_in_a_known_students_folder_are_no_students_and_else_it_is_said(taken):
+    taken(("bob/91-small.ipynb", "b"), ("eve/91-small.ipynb", "e"))
+    inner = (("eve/bob/91-small.ipynb", "EVIL"), ("eve/eve/91-small.ipynb", "x"))
+    files, students, said = taken(*inner, name="later.zip")
+    assert (students, files["bob/91-small/91-small.ipynb"]) == (["eve"], b"b")
+    files, students, said = taken(
+        ("lab/bob/91-small.ipynb", "b"), ("lab/eve/91-small.ipynb", "x"), name="z.zip"
+    )
+    assert students == ["bob", "eve"]
+    assert said[0] == "  everything lies in the folder 'lab': the folders in it are taken as the students'"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ("=ann/91-small.ipynb", "ann/91-small.ipynb"),
+        ("ann.ipynb", "ann/91-small.ipynb"),
+        ("a\x01n/91-small.ipynb", "a\x02n/91-small.ipynb"),
+        ("a" * 120 + "1/91-small.ipynb", "a" * 120 + "2/91-small.ipynb"),
+        ("_ann/91-small.ipynb", "=ann/91-small.ipynb"),
+    ],
+)
+def test_names_that_become_equal_stay_two_students(taken, mine, theirs):
+    for number, entries in enumerate([((mine, "1"), (theirs, "2")), ((theirs, "2"), (mine, "1"))]):
+        files, students, said = taken(*entries, name=f"{number}.zip")
+        assert len(students) == 2
+        assert sorted(content for content in files.values()) == [b"1", b"2"]
+        if theirs == "ann/91-small.ipynb":
+            assert files["ann/91-small/91-small.ipynb"] == b"2"
+            assert any("called" in line for line in said)
