@@ -261,10 +261,9 @@ class Batch:
         file.write_text(log, encoding="utf-8")
 
     def _export(self, outcomes: list[Outcome], only: str | None) -> None:
-        from nbgrader.plugins import CsvExportPlugin
+        from autograder.marks import MarksTable
 
-        exporter = CsvExportPlugin(parent=self.nbgrader)
-        exporter.to = str(self.places.course / "grades.csv")
+        exporter = MarksTable(parent=self.nbgrader)
         with self.nbgrader.gradebook as gradebook:
             exporter.export(gradebook)
         summary, others = self.places.course / "summary.csv", {}
@@ -273,7 +272,7 @@ class Batch:
                 others = read_summary(summary, self.lab)
         if outcomes:  # with nothing handed in, the table of an earlier run stays
             write_summary(summary, self.lab, outcomes, others)
-        self.progress(f"marks: {exporter.to} and {summary}")
+            self.progress(f"marks: {exporter.to} and {summary}")
 
 
 def _minutes(seconds: float) -> str:

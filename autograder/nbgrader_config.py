@@ -60,6 +60,10 @@ c.GenerateAssignment.preprocessors = [
 ]
 c.GenerateAssignment.post_convert_hook = "autograder.release.finish"
 
+# Marks, also by ``nbgrader export``.
+c.ExportApp.plugin_class = "autograder.marks.MarksTable"
+c.ExportPlugin.to = str(places.course / "grades.csv")
+
 # Grading. No CheckCellMetadata: RestoreCells takes the metadata from the gradebook, where checked ones were saved.
 c.Exporter.optimistic_validation = True  # the notebook is checked after the last step, not after each
 c.Autograde.exporter_class = "autograder.exporters.GradedNotebook"

@@ -59,7 +59,7 @@ def write_summary(
     with fresh.open("w", encoding="utf-8", errors="replace", newline="") as handle:
         table = csv.DictWriter(handle, [*_FIRST, *cells, *_LAST], restval="", extrasaction="ignore")
         table.writeheader()
-        table.writerows({name: _no_formula(value) for name, value in row.items()} for row in rows.values())
+        table.writerows({name: cell_of(value) for name, value in row.items()} for row in rows.values())
     fresh.replace(file)
 
 
@@ -100,9 +100,12 @@ def moved(before: dict[str, dict[str, str]], outcomes: list[Outcome]) -> list[st
     return lines + [f"{student}: graded before, not there now" for student in gone]
 
 
-def _no_formula(value: object) -> object:
-    """``value`` as a spreadsheet shows it: text that would be a formula there gets a quote in front."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+def cell_of(value: object) -> object:
+    """``value`` as a spreadsheet and a terminal may have it: a quote before what would be a formula, no control characters."""
+    if not isinstance(value, str):
+        return value
+    plain = "".join(char if char.isprintable() else "?" for char in value)
+    return f"'{plain}" if value[:1] in _FORMULA else plain
 
 
 def _as_written(value: object) -> object:
