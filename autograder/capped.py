@@ -29,7 +29,8 @@ class CappedExecute(Execute):
         """As nbclient's, but what a cell shows beyond ``cell_output_chars`` is dropped when it arrives."""
         kind = msg["msg_type"]
         if kind in _SHOWN or kind.startswith("comm"):
-            before, self._chars = self._chars, self._chars + len(str(msg["content"]))
+            pictures = sum(len(buffer) for buffer in msg.get("buffers") or ())  # of widgets: kept, too
+            before, self._chars = self._chars, self._chars + len(str(msg["content"])) + pictures
             if self._chars > self._most:
                 if before > self._most:
                     return None

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import final
 
 from autograder.answerer import ENCODE, PACKET_BYTES, Answerer
+from autograder.walk import nesting
 
 # Nets of time, none of which marks. The learner's process interrupts a call first (answerer.TICK_SECONDS).
 ASK_SECONDS = 10
 CHECK_SECONDS = 45.0
+DEEPEST = 50  # lists and mappings in an answer, one in the other
 _STATUSES = ("ok", "raised", "too-long", "unsendable")
 
 
@@ -77,6 +79,10 @@ class Asker(ABC):
         if form[:2] != [int, str] or len(form) != 3 or reply[1] not in _STATUSES:
             text = f"the answer to {method} was not of the form [serial, status, value]"
             raise AnswerFault("out-of-turn", text)
+        if nesting(reply) > DEEPEST:  # a check compares what is in it, and goes deeper at each level
+            raise AnswerFault(
+                "not-json", f"the answer to {method} had more than {DEEPEST} lists in each other"
+            )
         serial, status, value = reply
         if serial != self.asked:
             raise AnswerFault("out-of-turn", f"question {self.asked} was answered as if it were another one")

@@ -113,7 +113,9 @@ class HideGradedInputs(NbGraderPreprocessor):
         if SEEN not in cell.metadata.get("tags", []) or judged or not outputs:
             return cell, resources
         kinds = [output.ename for output in outputs if output.output_type == "error"]
-        named = [kind for kind in kinds if kind in _KINDS]  # few: a name that is chosen says something, too
+        # One on a page, of a few: a name that is chosen says something, too.
+        named = [kind for kind in kinds if kind in _KINDS and not resources.get("gpulab_kind_named")]
+        resources["gpulab_kind_named"] = resources.get("gpulab_kind_named") or bool(named)
         ended = f"\nIt ended with {named[0] if named else 'an exception'}." if kinds else ""
         if TOO_LONG in kinds:
             ended = "\nIt went on for longer than a cell may when it is graded, and was stopped."
@@ -214,7 +216,7 @@ class FeedbackPage(HTMLExporter, Uncopied):
         ``HTMLExporter`` parses the finished page once more, for the attributes of ``reachable``: that took half of
         the time of grading that is neither the learner's nor the judge's. A test holds the two pages equal.
         """
-        resources = self._init_resources(resources)
+        resources, self._work = self._init_resources(resources), 0
         kept = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
         language = nb.metadata.get("language_info", {})
         lexer = language.get("pygments_lexer", language.get("name"))
@@ -223,9 +225,8 @@ class FeedbackPage(HTMLExporter, Uncopied):
         page, resources = TemplateExporter.from_notebook_node(self, nb, resources, **options)
         page = _MATHJAX.sub("", page, count=1)  # the head comes first, so nobody's output is cut
         head, body, rest = page.partition("<body")
-        page = (
-            _FONTS.sub("", head) + body + _META.sub("&lt;meta", rest)
-        )  # it could send whoever reads to another page
+        # Such a tag could send whoever reads to another page, or have one opened.
+        page = _FONTS.sub("", head) + body + _ACTIVE.sub("&lt;", rest)
         page = _unread(named(reachable(page)), resources.get("nbgrader", {}).get("unread", {}))
         if nb.metadata.get("gpulab", {}).get("sandbox") == UNSAFE:
             page = re.sub(r"<body[^>]*>", rf"\g<0>\n<p><strong>{UNSAFE_NOTE}</strong></p>", page, count=1)
@@ -235,18 +236,31 @@ class FeedbackPage(HTMLExporter, Uncopied):
 
     @pass_context
     def markdown2html(self, context, source):
-        """As ``HTMLExporter``'s, from memory where it can be."""
-        cell = context.get("cell", {})
-        if cell.get("attachments"):
-            return super().markdown2html(context, source)
-        return _MADE.of(
-            ("markdown", source), lambda: super(FeedbackPage, self).markdown2html(context, source)
-        )
+        """As ``HTMLExporter``'s, from memory where it can be; as it is written where that fails or would take too long."""
+        if self._too_much(source):
+            return as_written(source)
+
+        def make() -> str:
+            return super(FeedbackPage, self).markdown2html(context, source)
+
+        try:
+            attached = context.get("cell", {}).get("attachments")
+            return make() if attached else _MADE.of(("markdown", source), make)
+        except Exception:  # a picture that was not handed in, and whatever else the renderer stumbles over
+            return as_written(source)
+
+    def _too_much(self, text: str) -> bool:
+        if self._work + len(text) ** 2 > MOST_WORK:
+            return True
+        self._work += len(text) ** 2
+        return False
 
     def _highlight(self, lexer: str | None) -> Callable[..., str]:
         plain = Highlight2HTML(pygments_lexer=lexer, parent=self)
 
         def highlight(source, language=None, metadata=None):
+            if self._too_much(source):
+                return f'<div class="highlight">{as_written(source)}</div>'
             if "magics_language" in (metadata or {}):  # whatever a learner's own cell says there
                 return plain(source, language, metadata)
             key = ("code", lexer, language, source)
@@ -258,6 +272,11 @@ class FeedbackPage(HTMLExporter, Uncopied):
         environment = super()._create_environment()
         environment.bytecode_cache = _compiled()
         return environment
+
+
+def as_written(text: str) -> str:
+    """``text`` as HTML that shows it letter by letter."""
+    return f"<pre>{html.escape(text)}</pre>"
 
 
 @final
@@ -282,7 +301,10 @@ def _compiled() -> Compiled:
     return Compiled()
 
 
-_META = re.compile(r"<meta\b", re.IGNORECASE)
+_ACTIVE = re.compile(r"<(?=(?:meta|iframe|frame|object|embed|link|base)\b)", re.IGNORECASE)
+MOST_WORK = (
+    10**9
+)  # characters of a text, squared, over a page: Markdown and highlighting can take the square of a text
 _WRAPPER = re.compile(r'<div class="(?:[^"]* )?(?:jp-Cell-inputWrapper|jp-OutputArea-output)(?: [^"]*)?"')
 _NO_ALT = re.compile(r"<img (?![^<>]*\balt=)")
 

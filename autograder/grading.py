@@ -22,6 +22,7 @@ from autograder import checks, gradebook
 from autograder.gradebook import Rows
 from autograder.places import Places
 from autograder.scratch import Scratch
+from autograder.walk import entries
 
 FOLDERS = ("autograded", "feedback")
 _NEEDED = ("nbgrader.converters", "IPython", "ipykernel.kernelspec")
@@ -185,7 +186,7 @@ def read_files(folder: Path, *, most: int | None = 50_000_000) -> dict[str, byte
     Links are left out, and, unless ``most`` is None, what is beyond ``most`` bytes or ``MOST_FILES`` files.
     """
     found, total = {}, 0
-    for path in sorted(folder.rglob("*")):
+    for path in entries(folder):
         if (
             path.is_symlink()
             or not path.is_file()

@@ -17,6 +17,8 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import List
 
+from autograder.feedback import as_written
+
 _TAGS = (
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "div", "span", "blockquote", "details", "summary"),
     *("a", "b", "i", "em", "strong", "small", "s", "del", "sub", "sup", "code", "pre", "kbd", "mark", "img"),
@@ -29,7 +31,10 @@ _LINK = re.compile(r"https?://|mailto:|#")
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|svg\+xml);base64,[A-Za-z0-9+/=\s]*")
 _PICTURES = ("image/png", "image/jpeg", "image/gif")
 _SHOWN = ("text/plain", "text/markdown", "text/latex", *_PICTURES)
-_LONGEST = 50_000
+_LONGEST, _LONGEST_SOURCE = (
+    50_000,
+    20_000,
+)  # characters; Markdown and highlighting can take the square of a text
 _GRADE_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -57,13 +62,22 @@ def _may_stay(tag: str, name: str, value: str) -> bool:
 def markdown(context, source: str) -> str:
     """Jinja's filter in the place of nbconvert's ``markdown2html``: the same page without what could run."""
     attached = context.get("cell", {}).get("attachments", {})
+    if len(source) > _LONGEST_SOURCE:
+        return as_written(source)
     renderer = IPythonRenderer(escape=False, attachments=attached, exclude_anchor_links=True)
-    return harmless(MarkdownWithMath(renderer=renderer).render(source))
+    try:
+        return harmless(MarkdownWithMath(renderer=renderer).render(source))
+    except Exception:  # a picture that was not handed in, and whatever else the renderer stumbles over
+        return as_written(source)
 
 
 def code(source: str, metadata: object = None) -> str:
     """Jinja's filter in the place of ``highlight_code``: Python, whatever language the notebook names."""
-    return Highlight2HTML(pygments_lexer="ipython3")(source)
+    return (
+        as_written(source)
+        if len(source) > _LONGEST_SOURCE
+        else Highlight2HTML(pygments_lexer="ipython3")(source)
+    )
 
 
 class Harmless(NbGraderPreprocessor):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autograder.channel import printable
 from autograder.repair import Unreadable, of_another_lab, of_this_lab, repaired
+from autograder.walk import entries
 
 MOST_OF_A_CELL, MOST_OF_ALL, MOST_CELLS = 100_000, 500_000, 1_500  # a lab has 60,000 characters in 50 cells
 MOST_BYTES = 200_000_000
@@ -73,7 +74,7 @@ def _notebooks(folder: Path, lab: str) -> list[Path]:
     """Notebooks that may be meant: the only one there is, else those whose name holds the lab's."""
     found = [
         path
-        for path in sorted(folder.rglob("*"))
+        for path in entries(folder)
         if path.suffix.lower() == ".ipynb" and path.is_file() and not path.is_symlink()
         if not {".ipynb_checkpoints", "__MACOSX"} & set(path.relative_to(folder).parts)
         if not path.name.startswith(".")
@@ -82,7 +83,7 @@ def _notebooks(folder: Path, lab: str) -> list[Path]:
 
 
 def _nothing_found(folder: Path, name: str, others: list[Path]) -> str:
-    listed = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    listed = sorted(path.relative_to(folder).as_posix() for path in entries(folder))
     there = (
         f"There is: {', '.join(listed[:8])}{' ...' if len(listed) > 8 else ''}" if listed else "It is empty"
     )

@@ -17,16 +17,16 @@ from pathlib import Path, PurePosixPath
 from typing import final
 
 from autograder.grading import write_files
+from autograder.walk import MOST_FOLDERS, entries
 
 MOST_FILE_BYTES = 200_000_000
+MOST_STUDENT_BYTES = 300_000_000
 MOST_BYTES = 4_000_000_000  # of one download, unpacked
 _LONGEST_NAME = 120  # bytes; a file system takes 255, and a number may come behind
 _NBGRADERS = ("timestamp.txt", "submission_secret.txt")  # the exchange writes these, not a learner
 MOST_RATIO = 1000  # unpacked to packed: beyond it a zip is made to fill a disk
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
-
-_OUTSIDE = "its name leads out of the folder"
 
 # Moodle, one folder or one file each: "Ada Byron_123456_assignsubmission_file_/02-allocate.ipynb"
 _MOODLE = re.compile(r"(?P<who>[^/]+)_(?P<id>\d+)_assignsubmission_file_?/?(?P<rest>.*)", re.DOTALL)
@@ -131,7 +131,8 @@ def _of_zip(
     packed: zipfile.ZipFile, lab: str, students: set[str], say: Callable[[str], None]
 ) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
-    total, names = 0, [entry.filename for entry in packed.infolist() if not entry.is_dir()]
+    total, spent = 0, Counter()
+    names = [entry.filename for entry in packed.infolist() if not entry.is_dir()]
     wrapped = _wrapped(names, students, say)
     for entry in packed.infolist():
         inner = entry.filename.replace("\\", "/").removeprefix(wrapped)
@@ -140,8 +141,13 @@ def _of_zip(
             say(f"  left out: {entry.filename[:80]!r}: {fault}")
         elif not entry.is_dir():
             who, number, name = _whose(inner)
-            if _leads_out(name):
-                say(f"  left out: {entry.filename[:80]!r}: {_OUTSIDE}")
+            spent[who, number] += entry.file_size
+            if _astray(name):
+                say(f"  left out: {entry.filename[:80]!r}: {_astray(name)}")
+            elif spent[who, number] > MOST_STUDENT_BYTES:
+                say(
+                    f"  left out: {entry.filename[:80]!r}: beyond {MOST_STUDENT_BYTES:,} bytes of {_plain(who)}"
+                )
             elif who and name:  # else the platform's own list, or a file of nobody
                 total += entry.file_size
                 read = partial(packed.read, entry)
@@ -151,8 +157,8 @@ def _of_zip(
 
 def _fault(entry: zipfile.ZipInfo, total: int) -> str:
     """Why this entry is not unpacked; '' when it is."""
-    if _leads_out(entry.filename):
-        return _OUTSIDE
+    if _astray(entry.filename):
+        return _astray(entry.filename)
     if stat.S_ISLNK(entry.external_attr >> 16):
         return "it is a link"
     if entry.flag_bits & 1:
@@ -164,9 +170,12 @@ def _fault(entry: zipfile.ZipInfo, total: int) -> str:
     return ""
 
 
-def _leads_out(name: str) -> bool:
+def _astray(name: str) -> str:
+    """Why a file of this name is put nowhere; '' when it may be."""
     path = PurePosixPath(name.replace("\\", "/"))
-    return path.is_absolute() or ".." in path.parts or bool(re.match(r"[A-Za-z]:", name))
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
+        return "its name leads out of the folder"
+    return f"it lies more than {MOST_FOLDERS} folders deep" if len(path.parts) > MOST_FOLDERS else ""
 
 
 def _nobodys(name: str, lab: str) -> str:
@@ -222,7 +231,7 @@ def _wrapped(names: list[str], students: set[str], say: Callable[[str], None]) -
 
 def _of_folder(source: Path, lab: str, students: set[str], say: Callable[[str], None]) -> list[Received]:
     found: dict[tuple[str, str], Received] = {}
-    paths = sorted(source.rglob("*"))
+    paths = entries(source)
     names = [path.relative_to(source).as_posix() for path in paths if path.is_file()]
     wrapped = _wrapped(names, students, say)
     for path in paths:
@@ -235,8 +244,8 @@ def _of_folder(source: Path, lab: str, students: set[str], say: Callable[[str], 
             say(f"  left out: {name!r}: {_nobodys(name, lab)}")
         elif path.is_file():
             who, number, rest = _whose(name)
-            if _leads_out(rest):
-                say(f"  left out: {name[:80]!r}: {_OUTSIDE}")
+            if _astray(rest):
+                say(f"  left out: {name[:80]!r}: {_astray(rest)}")
             elif who and rest:
                 found.setdefault((who, number), Received(who, number)).files[rest] = path.read_bytes
     return list(found.values())
@@ -287,4 +296,4 @@ def _keep(folder: Path, files: dict[str, bytes], before: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return (path for path in entries(folder) if path.is_file() and not path.is_symlink())

@@ -8,11 +8,14 @@ import re
 import warnings
 from collections import Counter
 
+from autograder.walk import nesting
+
 _MARKS = re.compile(
     r"^[ \t]*(?:(?:async )?(?:def|class) +(\w+)|(\w+)\([ \n]*[\"'](\d\d\.[\w-]+)[\"'])", re.MULTILINE
 )
 
 
+_DEEPEST = 100  # values in each other; a notebook with outputs has a dozen
 _MANY = 5_000_000  # characters of output that are worth a word
 
 
@@ -58,9 +61,12 @@ def _parsed(text: str) -> dict:
     if not text.strip():
         raise Unreadable(f"is empty ({len(text.encode())} bytes)")
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"is not JSON: {error}") from None
+    if nesting(found) > _DEEPEST:  # what nbformat and nbconvert do with it goes deeper at each level
+        raise Unreadable(f"is no notebook that Jupyter writes: more than {_DEEPEST} values lie in each other")
+    return found
 
 
 def _upgraded(nb: object, text: str) -> tuple[dict, list[str]]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+_SOCKET_BYTES = 2**18  # what the kernel lets one hold, with what it needs itself, unless asked for more
+
 
 def overrun(pid: int, limits: dict[str, int]) -> str:
     """``memory`` or ``processes`` when the tree of ``pid`` takes more than ``limits`` allow, else ''.
@@ -15,9 +17,22 @@ def overrun(pid: int, limits: dict[str, int]) -> str:
     tree = list(processes(pid))
     if sum(_threads(one) for one in tree) > limits["processes"]:
         return "processes"
-    if sum(map(_resident, tree)) > limits["memory_bytes"] < sum(map(_share, tree)):
+    most = limits["memory_bytes"] - _in_sockets(pid)
+    if sum(map(_resident, tree)) > most < sum(map(_share, tree)):
         return "memory"
     return ""
+
+
+def _in_sockets(pid: int) -> int:
+    """Bytes that the sockets of its network may hold, at most: what waits in one is no process's memory."""
+    with suppress(OSError):
+        if os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net"):
+            return 0  # no network of its own: not in a sandbox
+    with suppress(OSError, ValueError, IndexError):
+        return (
+            int(Path(f"/proc/{pid}/net/sockstat").read_text().split()[2]) * _SOCKET_BYTES
+        )  # sockets: used N
+    return 0
 
 
 def processes(pid: int) -> Iterator[int]:

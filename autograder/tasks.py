@@ -8,7 +8,7 @@ from typing import final
 import autograder
 import gpulab
 from autograder import gradebook, intake
-from autograder.course import Course
+from autograder.course import CARD, Course
 from autograder.grading import Task, read_files
 from autograder.journal import digest, of_the_code
 from autograder.places import Places
@@ -61,7 +61,12 @@ class Tasks:
         found = {name: content for name, content in read_files(folder).items() if not name.endswith(".ipynb")}
         if not _is_time(found.get("timestamp.txt", b"")):  # a learner's own file; nbgrader would stop at it
             found.pop("timestamp.txt", None)
-        return found
+        ours = {CARD, "timestamp.txt", "submission_secret.txt", f"{self.lab}.ipynb", f"{self.lab}.html"}
+        return {
+            name: content
+            for name, content in found.items()
+            if name.partition("/")[0] not in ours or name in ours
+        }
 
 
 def _is_time(content: bytes) -> bool:
