@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autograder import gradebook, intake, release
 from autograder.feedback import refusal_page, waits
-from autograder.frame import NbgraderFailed, open_nbgrader, rehearse_feedback, release_feedback, run
+from autograder.frame import NbgraderFailed, collect, open_nbgrader, rehearse_feedback, release_feedback
 from autograder.grading import FOLDERS, Graded, Task, load, replace_folder
 from autograder.journal import Journal
 from autograder.notes import to_look_at
@@ -188,9 +188,10 @@ class Batch:
         inbound = self.places.exchange / COURSE_ID / "inbound"
         if not any(inbound.glob(f"*+{self.lab}+*")):
             return
-        log = run("collect", self.nbgrader.collect(self.lab, update=True))
-        collected = log.count("Collecting submission") + log.count("Updating submission")
+        collected, told = collect(self.nbgrader, self.lab)
         self.progress(f"collected from the exchange: {collected} new")
+        for line in told:
+            self.progress(f"  {line}")
 
     def _hand_back(self, student: str) -> None:
         """Release feedback to whoever handed in through the exchange; nbgrader fails for all others."""

@@ -61,6 +61,20 @@ def run(command: str, result: dict | None) -> str:
     return result.get("log", "")
 
 
+def collect(nbgrader, lab: str) -> tuple[int, list[str]]:
+    """Collect from the exchange, newer ones too: how many there were, and what an instructor should know of others."""
+    from nbgrader.utils import capture_log, temp_attrs
+
+    with temp_attrs(nbgrader.coursedir, assignment_id=lab):
+        collector = nbgrader.exchange.Collect(
+            coursedir=nbgrader.coursedir, authenticator=nbgrader.authenticator, parent=nbgrader
+        )
+        collector.update = True
+        log = run("collect", capture_log(collector))
+    new = log.count("[INFO] Collecting submission: ") + log.count("[INFO] Updating submission: ")
+    return new, getattr(collector, "told", [])  # a course may have another exchange
+
+
 def autograde(nbgrader, lab: str, student: str) -> str:
     """Grade one submission, again if need be; the log. ``NbgraderFailed`` when it could not be graded."""
     from nbgrader.converters import Autograde

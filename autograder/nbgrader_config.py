@@ -39,6 +39,7 @@ c.CourseDirectory.ignore = [
     "rubric-*",
 ]
 c.Exchange.root = str(places.exchange)
+c.ExchangeFactory.collect = "autograder.collect.SafeCollect"  # nbgrader's follows links
 
 # The learner's release.
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("yours to write")'}
