@@ -79,16 +79,16 @@ class Asker(ABC):
         if form[:2] != [int, str] or len(form) != 3 or reply[1] not in _STATUSES:
             text = f"the answer to {method} was not of the form [serial, status, value]"
             raise AnswerFault("out-of-turn", text)
-        if nesting(reply) > DEEPEST:  # a check compares what is in it, and goes deeper at each level
-            raise AnswerFault(
-                "not-json", f"the answer to {method} had more than {DEEPEST} lists in each other"
-            )
         serial, status, value = reply
         if serial != self.asked:
             raise AnswerFault("out-of-turn", f"question {self.asked} was answered as if it were another one")
         if status != "ok":
             detail = _shown(value)
             raise AnswerFault(status, detail.get("text", ""), detail)
+        if nesting(value) > DEEPEST:  # a check compares what is in it, and goes deeper at each level
+            raise AnswerFault(
+                "not-json", f"the answer to {method} had more than {DEEPEST} lists in each other"
+            )
         return value
 
     @abstractmethod

@@ -29,9 +29,9 @@ def _in_sockets(pid: int) -> int:
         if os.path.samefile(f"/proc/{pid}/ns/net", "/proc/self/ns/net"):
             return 0  # no network of its own: not in a sandbox
     with suppress(OSError, ValueError, IndexError):
-        return (
-            int(Path(f"/proc/{pid}/net/sockstat").read_text().split()[2]) * _SOCKET_BYTES
-        )  # sockets: used N
+        net = Path(f"/proc/{pid}/net")
+        others = int((net / "sockstat").read_text().split()[2])  # sockets: used N
+        return (others + (net / "unix").read_bytes().count(b"\n")) * _SOCKET_BYTES
     return 0
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -12,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder import intake, release
 from autograder.__main__ import app
 from autograder.places import Places
+from autograder.tasks import Tasks
 
 LAB = "91-small"
 
@@ -503,3 +505,21 @@ def test_no_feedback_page_names_another_learner_or_loads_or_runs_anything(graded
         assert [other for other in rows if other != name and other in page] == []
         assert "default-src 'none'" in page
         assert "<script" not in page
+
+
+def test_values_nested_deeper_than_jupyter_writes_are_refused(submitted):
+    value = {}
+    for _ in range(120):
+        value = {"a": value}
+    submitted("ann", content=json.dumps(new_notebook(cells=[new_code_cell("x", metadata=value)])))
+    one = read_one(submitted)
+    assert (one.status, "more than 100 values lie in each other" in one.reason) == ("unreadable", True)
+
+
+def test_folders_with_the_names_of_the_graders_files_are_left_out(submitted):
+    folder = submitted("ann")
+    for name in ("course.json", f"{LAB}.html", "timestamp.txt", "mine"):
+        (folder / name).mkdir()
+        (folder / name / "x.txt").write_text("x")
+    tasks = SimpleNamespace(lab=LAB)
+    assert list(Tasks._files(tasks, SimpleNamespace(path=folder / f"{LAB}.ipynb"))) == ["mine/x.txt"]

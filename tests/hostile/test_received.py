@@ -1,14 +1,16 @@
 """Downloads of learning platforms: each learner's files arrive under a name of their own, and nothing else does."""
 
 import io
+import os
 import random
+import subprocess
 import tracemalloc
 import zipfile
 
 import pytest
 
 from autograder import received
-from autograder.grading import write_files
+from autograder.grading import read_files, write_files
 from autograder.received import Unfit, take
 
 LAB = "91-small"
@@ -356,3 +358,38 @@ def test_names_that_become_equal_stay_two_students(taken, mine, theirs):
         if theirs == "ann/91-small.ipynb":
             assert files["ann/91-small/91-small.ipynb"] == b"2"
             assert any("called" in line for line in said)
+
+
+def test_what_lies_a_thousand_folders_deep_is_left_out_and_the_others_arrive(taken, tmp_path):
+    _, students, said = taken(
+        ("ann/91-small.ipynb", "a"), ("eve/" + "d/" * 1_100 + "x", "e"), ("bob/91-small.ipynb", "b")
+    )
+    assert students == ["ann", "bob"]
+    assert "it lies more than 20 folders deep" in said[0]
+    deep = tmp_path / "in" / "eve"
+    deep.mkdir(parents=True)
+    (deep / "91-small.ipynb").write_text("e")
+    here = os.open(deep, os.O_RDONLY)
+    try:
+        for _ in range(1_100):
+            os.mkdir("d", dir_fd=here)
+            inner = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = inner
+    finally:
+        os.close(here)
+    try:
+        assert take(tmp_path / "in", tmp_path / "more", LAB, said.append) == ["eve"]
+        assert list(read_files(tmp_path / "in")) == ["eve/91-small.ipynb"]
+    finally:
+        subprocess.run(["rm", "-rf", str(deep)], check=True)
+
+
+def test_one_students_floods_leave_the_others_their_room(taken, monkeypatch):
+    monkeypatch.setattr(received, "MOST_STUDENT_BYTES", 1_000)
+    noise = bytes(random.Random(1).randbytes(600))
+    files, _, said = taken(
+        ("eve/a", noise), ("eve/b", noise), ("eve/91-small.ipynb", "e"), ("frank/91-small.ipynb", "f")
+    )
+    assert sorted(files) == ["eve/91-small/a", "frank/91-small/91-small.ipynb"]
+    assert said[0] == "  left out: 'eve/b': beyond 1,000 bytes of eve"

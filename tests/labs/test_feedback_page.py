@@ -5,8 +5,10 @@ import re
 import sqlite3
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
+import pytest
 from bs4 import BeautifulSoup
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
@@ -14,7 +16,7 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateFeedback
 from sqlalchemy import text
 
-from autograder import feedback
+from autograder import feedback, harmless
 from autograder.frame import open_nbgrader
 from autograder.verdict import Feedback, Score
 from autograder.grading import one_engine
@@ -134,3 +136,61 @@ def test_gradebooks_opened_meanwhile_share_an_engine_and_do_not_wait_for_the_dis
         with Gradebook(url) as after:
             assert (waits(after), after.engine in engines) == (usual, False) and usual != 0
     assert len(set(map(id, engines))) == 1
+
+
+def page_of(*cells, **more):
+    return feedback.FeedbackPage(**more).from_notebook_node(nbformat.v4.new_notebook(cells=list(cells)))[0]
+
+
+LOST = "![drawing](attachment:gone.png)"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        new_markdown_cell(LOST),
+        new_markdown_cell(LOST, attachments={"gone.png": {}}),
+        new_code_cell("x", outputs=[new_output("display_data", {"text/markdown": LOST})]),
+    ],
+)
+def test_a_picture_that_was_not_handed_in_costs_no_page(cell):
+    assert f"<pre>{LOST}</pre>" in page_of(cell, new_markdown_cell("**more**"))
+    assert "<strong>more</strong>" in page_of(cell, new_markdown_cell("**more**"))
+    context = SimpleNamespace(get=lambda *_: cell)
+    assert harmless.markdown(context, LOST) == f"<pre>{LOST}</pre>"
+
+
+def test_what_would_take_the_square_of_its_length_is_shown_as_it_is_written(monkeypatch):
+    monkeypatch.setattr(feedback, "MOST_WORK", 1_000**2)
+    long, short = "[" * 900, "**b**"
+    cells = [new_markdown_cell(long), new_markdown_cell(long + "."), new_code_cell("a." * 450), new_markdown_cell(short)]
+    page = page_of(*cells)
+    assert f"<pre>{long}.</pre>" in page
+    assert f"<pre>{long}</pre>" not in page
+    assert '<pre>a.a.' in page
+    assert "<strong>b</strong>" in page
+    assert page == page_of(*cells)
+
+
+def test_no_source_of_a_lab_comes_near_the_most_work():
+    for file in ROOT.glob("labs/*/*.ipynb"):
+        cells = nbformat.read(file, as_version=4).cells
+        assert sum(len(cell.source) ** 2 for cell in cells) * 5 < feedback.MOST_WORK, file.name
+
+
+def test_nothing_on_a_page_opens_another_one():
+    for tag in ("meta", "iframe", "FRAME", "object", "embed", "link", "base"):
+        shown = f"<{tag} src='http://example.org'>"
+        page = page_of(new_markdown_cell(shown), new_code_cell("x", outputs=[new_output("display_data", {"text/html": shown})]))
+        body = page.partition("<body")[2]
+        assert f"<{tag}".lower() not in body.lower()
+        assert body.count(f"&lt;{tag}") == 2
+
+
+def test_one_kind_of_error_is_named_on_a_page():
+    def failed(kind):
+        return new_code_cell("x", metadata={"tags": [feedback.SEEN]}, outputs=[new_output("error", ename=kind, evalue="", traceback=[])])
+
+    nb, resources = nbformat.v4.new_notebook(cells=[failed("KeyError"), failed("ValueError"), failed("Mine")]), {}
+    nb, _ = feedback.HideGradedInputs().preprocess(nb, resources)
+    assert [cell.outputs[0].text.split()[-1] for cell in nb.cells] == ["KeyError.", "exception.", "exception."]

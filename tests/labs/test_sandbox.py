@@ -425,3 +425,21 @@ def test_what_does_not_fit_or_is_no_plain_file_is_left_out_of_the_learners_folde
         "small.txt",
     ]
     assert (target / "link").is_symlink()
+
+
+def test_sockets_count_as_memory(tmp_path):
+    many = """
+    import os, socket, time
+    for _ in range(12):
+        if os.fork() == 0:
+            kept = [socket.socketpair() for _ in range(80)]
+            time.sleep(20)
+    time.sleep(4)
+    print("held")
+    """
+    limits, few = {"memory_bytes": 400 * 2**20}, many.replace("80", "8").replace("sleep(4)", "sleep(0.5)")
+    (held,) = run(textwrap.dedent(few), folder=tmp_path, ways=[NAMESPACES], limits=limits)
+    assert "held" in str(held)
+    (ended,) = run(textwrap.dedent(many), folder=tmp_path, ways=[NAMESPACES], limits=limits)
+    assert "more than 400 MiB" in str(ended)
+    assert sandbox_tree._in_sockets(os.getpid()) == 0

@@ -350,6 +350,7 @@ def told(packets, *, after=1):
     [
         (b"", "gone"),
         (b"[" * 60_000, "not-json"),
+        (b'[1,"ok",' + b"[" * 60 + b"]" * 60 + b"]", "not-json"),
         (b'[1,"ok",NaN]', "not-json"),
         (b'[1,"ok",' + b"9" * 50_000 + b"]", "not-json"),
         (b"\xff\xfe\x00", "not-json"),
