@@ -149,7 +149,7 @@ def test_whatever_comes_as_a_rank_is_judged(value):
     course = course_of(1)
     score = exercises()["04.rank"].grade(course, Commitments("ann"), Hostile(value))
     assert score.build_share == 0
-    assert score.tag in ("not-ordered", "one-rank-for-all")
+    assert score.tag in ("not-ordered", "one-rank-for-all", "not-json")  # nested too deep for any question
     assert score.feedback.question.endswith("?")
 
 
