@@ -142,8 +142,8 @@ def _of_zip(
         elif not entry.is_dir():
             who, number, name = _whose(inner)
             spent[who, number] += entry.file_size
-            if _astray(name):
-                say(f"  left out: {entry.filename[:80]!r}: {_astray(name)}")
+            if fault := _astray(name):
+                say(f"  left out: {entry.filename[:80]!r}: {fault}")
             elif spent[who, number] > MOST_STUDENT_BYTES:
                 say(
                     f"  left out: {entry.filename[:80]!r}: beyond {MOST_STUDENT_BYTES:,} bytes of {_plain(who)}"
@@ -157,8 +157,8 @@ def _of_zip(
 
 def _fault(entry: zipfile.ZipInfo, total: int) -> str:
     """Why this entry is not unpacked; '' when it is."""
-    if _astray(entry.filename):
-        return _astray(entry.filename)
+    if fault := _astray(entry.filename):
+        return fault
     if stat.S_ISLNK(entry.external_attr >> 16):
         return "it is a link"
     if entry.flag_bits & 1:
@@ -244,8 +244,8 @@ def _of_folder(source: Path, lab: str, students: set[str], say: Callable[[str], 
             say(f"  left out: {name!r}: {_nobodys(name, lab)}")
         elif path.is_file():
             who, number, rest = _whose(name)
-            if _astray(rest):
-                say(f"  left out: {name[:80]!r}: {_astray(rest)}")
+            if fault := _astray(rest):
+                say(f"  left out: {name[:80]!r}: {fault}")
             elif who and rest:
                 found.setdefault((who, number), Received(who, number)).files[rest] = path.read_bytes
     return list(found.values())

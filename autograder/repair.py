@@ -15,7 +15,7 @@ _MARKS = re.compile(
 )
 
 
-_DEEPEST = 100  # values in each other; a notebook with outputs has a dozen
+_DEEPEST = 100  # values in each other; the labs' own notebooks have 15
 _MANY = 5_000_000  # characters of output that are worth a word
 
 

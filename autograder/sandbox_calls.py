@@ -31,24 +31,16 @@ _REFUSED = {  # name: (x86-64, aarch64)
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
 }
-# (x86-64, aarch64), which argument, the values that are refused, or the only ones that are not.
-_SOCKET, _ONLY_FAMILIES = (
-    (41, 198),
-    (1, 2, 10, 16),
-)  # Unix, IP, IPv6, netlink: no other knows network namespaces
-_SET_OPTION, _BUFFERS = (
-    (54, 208),
-    (7, 8, 32, 33),
-)  # SO_SNDBUF, SO_RCVBUF and both _FORCE: no limit counts them
-_CONTROL, _PIPE_SIZE = (72, 25), 1031  # fcntl, F_SETPIPE_SZ
+# Refused for some arguments only: socket, setsockopt, fcntl.
+_SOCKET, _SET_OPTION, _CONTROL = (41, 198), (54, 208), (72, 25)
+_FAMILIES = (1, 2, 10, 16)  # Unix, IP, IPv6, netlink: others may know no network namespace
+_BUFFERS = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and both _FORCE: no limit counts what is in one
+_PIPE_SIZE = (1031,)  # F_SETPIPE_SZ
 _MACHINES = {"x86_64": (0, 0xC000003E, 157), "aarch64": (1, 0xC00000B7, 167)}  # column, AUDIT_ARCH, prctl
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # classic BPF
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = (
-    0,
-    4,
-    16,
-)  # offsets in seccomp_data, little-endian; 8 bytes an argument
+# Offsets in seccomp_data, little-endian; an argument has 8 bytes.
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _X32 = 0x40000000  # the second set of numbers that x86-64 has
 _SET_SECCOMP, _MODE_FILTER, _SET_PDEATHSIG = 22, 2, 1
 
@@ -77,9 +69,9 @@ def _program(column: int, architecture: int, prctl: int) -> list[tuple[int, int,
     steps += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
     for number in numbers:
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    steps += _refusing(_SOCKET[column], 0, _ONLY_FAMILIES, others=True)
+    steps += _refusing(_SOCKET[column], 0, _FAMILIES, others=True)
     steps += _refusing(_SET_OPTION[column], 2, _BUFFERS)
-    steps += _refusing(_CONTROL[column], 1, (_PIPE_SIZE,))
+    steps += _refusing(_CONTROL[column], 1, _PIPE_SIZE)
     # The signal that ends a kernel whose keeper is gone stays set.
     steps += [(_EQUAL, 0, 3, prctl), (_LOAD, 0, 0, _FIRST_ARGUMENT), (_EQUAL, 0, 1, _SET_PDEATHSIG)]
     return [*steps, (_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]

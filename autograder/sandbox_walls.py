@@ -153,10 +153,8 @@ def lock(limits: dict[str, int]) -> None:
     system.loopback_up()
     with suppress(OSError):  # no user namespace in here, so no way to have such rights again
         Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    for name in (
-        "tcp_rmem",
-        "tcp_wmem",
-    ):  # smallest, usual and largest buffer; no limit counts what is in one
+    # Smallest, usual and largest buffer: no limit counts what is in one.
+    for name in ("tcp_rmem", "tcp_wmem"):
         with suppress(OSError):
             Path(f"/proc/sys/net/ipv4/{name}").write_text("4096 65536 131072")
     if os.geteuid() == 0:

@@ -1,4 +1,4 @@
-"""Folders that somebody else has made: however deep, whatever lies in them."""
+"""Folders and values that somebody else has made, however deep: no step here goes deeper at each level."""
 
 import os
 from pathlib import Path
